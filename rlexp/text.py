@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-SCORE_RULES = {
+SCORE_RULE_TEXTS = {
     "final": "mean return of the final policy",
     "auc": "mean height of the evaluation curve",
     "last_window": "mean return in the last tenth of training",
@@ -29,7 +29,9 @@ def score_rule(score: str, quantity: str = "return", *, lower_is_better: bool = 
         quantity: What is measured: `return`, or the name of a measure or an imported metric.
         lower_is_better: Whether the score is declared as minimised.
     """
-    rule = SCORE_RULES.get(score, "mean return of the final policy").replace("return", quantity)
+    rule = SCORE_RULE_TEXTS.get(score, "mean return of the final policy").replace(
+        "return", quantity
+    )
     return f"{rule}, lower is better" if lower_is_better else rule
 
 

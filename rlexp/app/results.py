@@ -66,7 +66,7 @@ def document(result: Result) -> dict[str, Any]:
     return {"schema": schema, **cast(dict[str, Any], to_json(result))}
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """Convert a value to JSON values: dataclasses to objects, enumerations and paths to strings.
 
     A field of a dataclass that comparisons leave out is for use in Python, and is left out.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.errors import RecordError, did_you_mean
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 
 
@@ -68,6 +69,7 @@ class Workspace:
         experiments = {e.name: e for e in self.layout.experiments()}
         requested = self._inside(name)
         if requested not in experiments:
+            self._check_former_name(requested)
             first = ", ".join(list(experiments)[:20])
             existing = f" (there are: {first})" if experiments else "; see 'rlexp ls'"
             raise RecordError(
@@ -152,6 +154,7 @@ class Workspace:
             return experiments[requested]
         if "/" in requested or any(requested in run.folder.name for run in self._runs()):
             return self.run(name)
+        self._check_former_name(requested)
         raise RecordError(
             f"no experiment and no run under {self.layout.root} matches {name!r}"
             f"{did_you_mean(requested, experiments)}; see 'rlexp ls'",
@@ -160,6 +163,21 @@ class Workspace:
             allowed=experiments,
             command="rlexp ls",
         )
+
+    def _check_former_name(self, name: str) -> None:
+        """Refuse a name that an experiment had before `rlexp mv`.
+
+        Raises:
+            RecordError: An experiment had the name; the message has its present name.
+        """
+        for experiment in self.layout.experiments():
+            if name in names_of(experiment)[:-1]:
+                raise RecordError(
+                    f"experiment {name} is now {experiment.name}: give that name",
+                    code="unknown_experiment",
+                    key=name,
+                    allowed=[experiment.name],
+                )
 
     def _runs(self) -> list[RunPaths]:
         """The runs of all experiments; an experiment that cannot be read is skipped."""

@@ -28,8 +28,36 @@ from rlexp.cli.report_settings import (
 )
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.compare import Comparison
+    from rlexp.app.commands.compare import CompareRequest, Comparison
+    from rlexp.app.workspace import Workspace
     from rlexp.console import Console
+
+
+AdaptiveOption = Annotated[
+    bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided.")
+]
+GroupOption = Annotated[
+    int,
+    typer.Option("--group", min=2, help="With --adaptive: new seeds per label at each analysis."),
+]
+InterimsOption = Annotated[
+    int, typer.Option("--interims", min=1, help="With --adaptive: maximum number of analyses.")
+]
+FamilyOption = Annotated[
+    str,
+    typer.Option(
+        "--family",
+        help="With --adaptive: correction for several pairs (holm, bonferroni or maxt).",
+    ),
+]
+RestartOption = Annotated[
+    bool,
+    typer.Option("--restart", help="With --adaptive: replace the frozen design by a new one."),
+]
+DryRunOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="With --adaptive: only show the runs of the next look."),
+]
 
 
 def compare(
@@ -42,33 +70,12 @@ def compare(
     seed: SeedOption = None,
     settings: SettingsOption = None,
     allow_import: AllowImport = None,
-    adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided.")
-    ] = False,
-    group: Annotated[
-        int,
-        typer.Option(
-            "--group", min=2, help="With --adaptive: new seeds per label at each analysis."
-        ),
-    ] = 5,
-    interims: Annotated[
-        int, typer.Option("--interims", min=1, help="With --adaptive: maximum number of analyses.")
-    ] = 5,
-    family: Annotated[
-        str,
-        typer.Option(
-            "--family",
-            help="With --adaptive: correction for several pairs (holm, bonferroni or maxt).",
-        ),
-    ] = "holm",
-    restart: Annotated[
-        bool,
-        typer.Option("--restart", help="With --adaptive: replace the frozen design by a new one."),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="With --adaptive: only show the runs of the next look."),
-    ] = False,
+    adaptive: AdaptiveOption = False,
+    group: GroupOption = 5,
+    interims: InterimsOption = 5,
+    family: FamilyOption = "holm",
+    restart: RestartOption = False,
+    dry_run: DryRunOption = False,
     probe: Probe = None,
     strict: StrictOption = False,
     as_json: Json = False,
@@ -84,34 +91,39 @@ def compare(
         needs_adaptive=restart or dry_run or probe is not None,
         strict=strict,
     )
-    if adaptive:
-        from rlexp.app.commands.compare_adaptive import AdaptiveRequest
-        from rlexp.cli.compare_adaptive import compare_adaptively
+    workspace = current_workspace(allow_import)
+    if not adaptive:
+        from rlexp.app.commands.compare import CompareRequest
 
-        adaptive_request = AdaptiveRequest(
-            targets=tuple(targets),
-            group=group,
-            interims=interims,
-            family=family,
-            dry_run=dry_run,
-            restart=restart,
-            overrides=overrides,
-            command=("rlexp", *sys.argv[1:]),
-            probe=probe,
+        request = CompareRequest(
+            targets=tuple(targets), phase=phase, overrides=overrides, strict=strict
         )
-        raise typer.Exit(
-            compare_adaptively(adaptive_request, current_workspace(allow_import), console)
-        )
-    from rlexp.app.commands.compare import CompareRequest
+        raise typer.Exit(_compare_once(request, workspace, console))
+    from rlexp.app.commands.compare_adaptive import AdaptiveRequest
+    from rlexp.cli.compare_adaptive import compare_adaptively
+
+    adaptive_request = AdaptiveRequest(
+        targets=tuple(targets),
+        group=group,
+        interims=interims,
+        family=family,
+        dry_run=dry_run,
+        restart=restart,
+        overrides=overrides,
+        command=("rlexp", *sys.argv[1:]),
+        probe=probe,
+    )
+    raise typer.Exit(compare_adaptively(adaptive_request, workspace, console))
+
+
+def _compare_once(request: "CompareRequest", workspace: "Workspace", console: "Console") -> int:
+    """Compare the recorded runs, and return the exit code."""
     from rlexp.app.commands.compare import compare as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
-    request = CompareRequest(
-        targets=tuple(targets), phase=phase, overrides=overrides, strict=strict
-    )
-    result = use_case(request, current_workspace(allow_import))
-    render_result(result, console, partial(show_comparison, strict=strict))
-    raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
+    result = use_case(request, workspace)
+    render_result(result, console, partial(show_comparison, strict=request.strict))
+    return REFUSED if request.strict and result.failed_checks else COMPLETE
 
 
 def show_comparison(result: "Comparison", console: "Console", *, strict: bool) -> None:

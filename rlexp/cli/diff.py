@@ -1,7 +1,7 @@
 """`rlexp diff`: shows the differences between two runs."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlexp.cli.options import Json, RunName, console_for, current_workspace, show_result
 
@@ -52,7 +52,7 @@ def _run_line(sign: str, run: "ComparedRun") -> str:
     return f"{sign} {run.run} ({run.state}{score})"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return "—"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

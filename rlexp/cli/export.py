@@ -16,45 +16,55 @@ MOST_NAMED = 12
 """Longest list of files that is printed in full."""
 
 
+FormatArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface."
+    ),
+]
+TargetsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET", help="EXPERIMENT or EXPERIMENT/LABEL; for script, EXPERIMENT/RUN."
+    ),
+]
+OutputOption = Annotated[
+    str | None, typer.Option("--output", "-o", help="The file or folder to write.")
+]
+PhaseOption = Annotated[
+    str | None, typer.Option("--phase", help="test (default), selection or tuning.")
+]
+TaskOption = Annotated[
+    list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")
+]
+LevelOption = Annotated[
+    str | None,
+    typer.Option("--level", help="csv, parquet: runs, evaluations, episodes or measurements."),
+]
+MetricOption = Annotated[
+    str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median.")
+]
+CommonSeedsOption = Annotated[
+    bool, typer.Option("--common-seeds", help="Only seeds with a score on every task.")
+]
+NormalisedOption = Annotated[
+    bool,
+    typer.Option("--normalised", help="rliable: normalise scores by the anchors of each task."),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+
+
 def export(
-    format_name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface."
-        ),
-    ],
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TARGET", help="EXPERIMENT or EXPERIMENT/LABEL; for script, EXPERIMENT/RUN."
-        ),
-    ],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The file or folder to write.")
-    ] = None,
-    phase: Annotated[
-        str | None, typer.Option("--phase", help="test (default), selection or tuning.")
-    ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")
-    ] = None,
-    level: Annotated[
-        str | None,
-        typer.Option("--level", help="csv, parquet: runs, evaluations, episodes or measurements."),
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median.")
-    ] = None,
-    common_seeds: Annotated[
-        bool, typer.Option("--common-seeds", help="Only seeds with a score on every task.")
-    ] = False,
-    normalised: Annotated[
-        bool,
-        typer.Option(
-            "--normalised", help="rliable: normalise scores by the anchors of each task."
-        ),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    format_name: FormatArgument,
+    targets: TargetsArgument,
+    output: OutputOption = None,
+    phase: PhaseOption = None,
+    task: TaskOption = None,
+    level: LevelOption = None,
+    metric: MetricOption = None,
+    common_seeds: CommonSeedsOption = False,
+    normalised: NormalisedOption = False,
+    force: ForceOption = False,
     strict: StrictRecordsOption = False,
     allow_import: AllowImport = None,
     as_json: Json = False,

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-COMMANDS = ("run", "sweep", "show", "validate")
-"""The commands that take overrides; `show` and `validate` are those of `rlexp config`."""
+COMMANDS = ("run", "sweep", "config show", "config validate")
+"""The commands whose words are overrides of any setting."""
 GRID = "several values make a grid without an option: algorithm=ppo,a2c"
 STUDY = "a file of words is the first word: rlexp run study.yaml; rlexp init --study writes one"
 OPTIONS = "own options lie in conf/ of the present folder: rlexp config list"
@@ -33,7 +33,7 @@ def foreign_option_message(
         known: The options that the command has.
         arguments: Everything that was typed behind `rlexp`.
     """
-    if path.rsplit(maxsplit=1)[-1] not in COMMANDS:
+    if path.partition(" ")[2] not in COMMANDS:
         return None
     # Typer reads `-cn` as `-c` and `-n`.
     option = next((a for a in arguments if a in OF_HYDRA and a.startswith(option)), option)

@@ -29,80 +29,99 @@ MOST_NAMES = 50
 """Most runs without a score that are named."""
 
 
+SourcesArgument = Annotated[list[str], typer.Argument(metavar="[KIND] PATH...", help=SOURCES_HELP)]
+ExperimentOption = Annotated[
+    str, typer.Option("--experiment", help="Name of the experiment in runs/.")
+]
+LabelOption = Annotated[str | None, typer.Option("--label", help="Label of the runs in reports.")]
+TaskOption = Annotated[str | None, typer.Option("--task", help="Task of the runs.")]
+FirstSeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Seed of the first run, if the source names none."),
+]
+StepsOption = Annotated[
+    int | None,
+    typer.Option("--steps", min=1, help="Budget in steps; later points are left out."),
+]
+StepsUnitOption = Annotated[
+    str | None,
+    typer.Option("--steps-unit", help="Unit of a step: environment, frames or updates."),
+]
+FrameSkipOption = Annotated[
+    int | None, typer.Option("--frame-skip", min=1, help="Frames per environment step.")
+]
+StepsPerUpdateOption = Annotated[
+    int | None,
+    typer.Option("--steps-per-update", min=1, help="Environment steps per update."),
+]
+ScoreOption = Annotated[
+    str | None, typer.Option("--score", help="Score of a run: final, auc or last_window.")
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option("--metric", help="Series to import, if the source has several."),
+]
+ReturnsOption = Annotated[
+    str | None,
+    typer.Option("--returns", help="Origin of the returns: evaluations or training."),
+]
+MlflowExperimentOption = Annotated[
+    str | None,
+    typer.Option("--mlflow-experiment", help="MLflow experiment, if there are several."),
+]
+StudyOption = Annotated[
+    str | None, typer.Option("--study", help="Study of Optuna, if there are several.")
+]
+PathOption = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        help="Pattern of the paths of runs: '{label}/seed_{seed}', '{task}/*_{seed}'.",
+    ),
+]
+LabelFromOption = Annotated[
+    list[str] | None,
+    typer.Option("--label-from", help="Parameter that becomes part of the label: lr."),
+]
+TaskFromOption = Annotated[
+    str | None, typer.Option("--task-from", help="Parameter that names the task.")
+]
+SeedFromOption = Annotated[
+    str | None, typer.Option("--seed-from", help="Parameter that is the seed.")
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Only runs with lr=0.001, seed<3, env_id~cartpole …"),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="Column of a field: step=timesteps_total."),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")]
+
+
 def import_results(
-    sources: Annotated[list[str], typer.Argument(metavar="[KIND] PATH...", help=SOURCES_HELP)],
-    experiment: Annotated[
-        str, typer.Option("--experiment", help="Name of the experiment in runs/.")
-    ],
-    label: Annotated[
-        str | None, typer.Option("--label", help="Label of the runs in reports.")
-    ] = None,
-    task: Annotated[str | None, typer.Option("--task", help="Task of the runs.")] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, help="Seed of the first run, if the source names none."),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option("--steps", min=1, help="Budget in steps; later points are left out."),
-    ] = None,
-    steps_unit: Annotated[
-        str | None,
-        typer.Option("--steps-unit", help="Unit of a step: environment, frames or updates."),
-    ] = None,
-    frame_skip: Annotated[
-        int | None, typer.Option("--frame-skip", min=1, help="Frames per environment step.")
-    ] = None,
-    steps_per_update: Annotated[
-        int | None,
-        typer.Option("--steps-per-update", min=1, help="Environment steps per update."),
-    ] = None,
-    score: Annotated[
-        str | None, typer.Option("--score", help="Score of a run: final, auc or last_window.")
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", help="Series to import, if the source has several."),
-    ] = None,
-    returns: Annotated[
-        str | None,
-        typer.Option("--returns", help="Origin of the returns: evaluations or training."),
-    ] = None,
-    mlflow_experiment: Annotated[
-        str | None,
-        typer.Option("--mlflow-experiment", help="MLflow experiment, if there are several."),
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option("--study", help="Study of Optuna, if there are several.")
-    ] = None,
-    path: Annotated[
-        str | None,
-        typer.Option(
-            "--path",
-            help="Pattern of the paths of runs: '{label}/seed_{seed}', '{task}/*_{seed}'.",
-        ),
-    ] = None,
-    label_from: Annotated[
-        list[str] | None,
-        typer.Option("--label-from", help="Parameter that becomes part of the label: lr."),
-    ] = None,
-    task_from: Annotated[
-        str | None, typer.Option("--task-from", help="Parameter that names the task.")
-    ] = None,
-    seed_from: Annotated[
-        str | None, typer.Option("--seed-from", help="Parameter that is the seed.")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="Only runs with lr=0.001, seed<3, env_id~cartpole …"),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", help="Column of a field: step=timesteps_total."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be imported.")
-    ] = False,
+    sources: SourcesArgument,
+    experiment: ExperimentOption,
+    label: LabelOption = None,
+    task: TaskOption = None,
+    seed: FirstSeedOption = None,
+    steps: StepsOption = None,
+    steps_unit: StepsUnitOption = None,
+    frame_skip: FrameSkipOption = None,
+    steps_per_update: StepsPerUpdateOption = None,
+    score: ScoreOption = None,
+    metric: MetricOption = None,
+    returns: ReturnsOption = None,
+    mlflow_experiment: MlflowExperimentOption = None,
+    study: StudyOption = None,
+    path: PathOption = None,
+    label_from: LabelFromOption = None,
+    task_from: TaskFromOption = None,
+    seed_from: SeedFromOption = None,
+    where: WhereOption = None,
+    column: ColumnOption = None,
+    dry_run: DryRunOption = False,
     as_json: Json = False,
 ) -> None:
     """Import results of other tools into runs/.

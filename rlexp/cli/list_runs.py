@@ -58,8 +58,8 @@ def list_runs(
     from rlexp.app.commands.list_runs import list_runs as use_case
 
     console = console_for(as_json=as_json)
-    asked = tuple(name.strip() for words in columns or () for name in words.split(","))
-    request = ListRequest(experiment, tuple(where or ()), sort, group, asked)
+    requested = tuple(name.strip() for words in columns or () for name in words.split(","))
+    request = ListRequest(experiment, tuple(where or ()), sort, group, requested)
     if names:
         render_result(list_columns(request, current_workspace()), console, show_names)
         return

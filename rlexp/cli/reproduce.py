@@ -1,6 +1,6 @@
 """`rlexp reproduce`: runs completed runs again and shows whether their numbers are equal."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -110,7 +110,7 @@ def _divergence(divergence: "Divergence") -> str:
     return f"{location}: {first} originally, {second} now"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, str):
         # A SHA-256 digest has 64 hexadecimal digits; other texts are shown whole.
         return value[:SHORTEST] if len(value) == 64 else value

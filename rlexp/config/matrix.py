@@ -17,6 +17,8 @@ from rlexp.config.overrides import (
 from rlexp.errors import ConfigError, did_you_mean
 
 GROUP = "benchmark"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
+"""Name of a new option."""
 SELECTING = ("algorithm", "environment")
 """Groups whose overrides select cells of a matrix; other overrides change every cell."""
 
@@ -50,6 +52,17 @@ class MatrixCell:
             return ""
         choices = dict(self.choices)
         return f"benchmark={self.matrix}, {choices['algorithm']} on {choices['environment']}: "
+
+
+def benchmark_file(name: str, folder: Path, option: str) -> Path:
+    """The file of a new option of `benchmark` in the study's folder.
+
+    Raises:
+        ConfigError: The name, which was typed behind `option`, is not valid.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{option} {name!r} is not a valid name: use letters, digits, _ and -")
+    return folder / "conf" / GROUP / f"{name}.yaml"
 
 
 def matrix_file(name: str, folder: Path) -> Path | None:

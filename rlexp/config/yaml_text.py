@@ -34,6 +34,18 @@ def known_reference(task: str, folder: Path) -> dict[str, Any]:
     return {}
 
 
+def nested_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key as nested sections (`{"budget.steps": 100}` as `{"budget": {"steps": 100}}`)."""
+    nested: dict[str, Any] = {}
+    for key, value in settings.items():
+        *path, last = key.split(".")
+        section = nested
+        for part in path:
+            section = section.setdefault(part, {})
+        section[last] = value
+    return nested
+
+
 def matrix_text(content: Mapping[str, Any], comments: str) -> str:
     """The content of a matrix as yaml, below comments.
 

@@ -77,11 +77,11 @@ class Console:
         """Print a long text unchanged, except that control characters are replaced."""
         _write(safe_for_terminal(text).rstrip("\n") + "\n")
 
-    def json(self, value: Any) -> None:
+    def json(self, value: object) -> None:
         """Print a JSON value to standard output."""
         _write(json_text(finite(value)) + "\n")
 
-    def json_line(self, value: Any) -> None:
+    def json_line(self, value: object) -> None:
         """Print a JSON value to standard output on one line."""
         _write(json_text(finite(value), indent=None) + "\n")
 
@@ -93,7 +93,7 @@ class Console:
         """Print an error to standard error, with secrets masked."""
         print(f"rlexp: {_masked(text)}", file=sys.stderr)  # noqa: T201
 
-    def show(self, value: Any, lines: Sequence[str]) -> None:
+    def show(self, value: object, lines: Sequence[str]) -> None:
         """Print a result: its JSON value with `as_json`, else its lines."""
         if self.as_json:
             self.json(value)

@@ -35,7 +35,7 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
 
 
-def json_text(value: Any, indent: int | None = 1) -> str:
+def json_text(value: object, indent: int | None = 1) -> str:
     """A value as JSON text, with control characters escaped so that no terminal obeys them.
 
     Args:
@@ -52,7 +52,7 @@ def _escaped(line: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """JSON values with null in place of infinity and NaN, which JSON lacks."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}

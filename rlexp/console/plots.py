@@ -49,8 +49,8 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How a label is told apart: its colour, or a letter."""
+class LabelStyle:
+    """The colour of a label, or its letter where there are no colours."""
 
     style: str = ""
     letter: str = ""
@@ -91,35 +91,35 @@ def show_plot(
         height: Rows of the axes.
     """
     labels = list(dict.fromkeys([*notes, *(line.label for line in figure.lines)]))
-    looks = looks_of(labels, coloured=out.color_system is not None and not out.no_color)
+    styles = label_styles(labels, coloured=out.color_system is not None and not out.no_color)
     width = min(max(out.width, NARROWEST), WIDEST) if out.is_terminal else IN_A_PIPE
-    for row in plot_rows(figure, looks, width, height):
+    for row in plot_rows(figure, styles, width, height):
         out.print(row, soft_wrap=True)
     for name, value in figure.marks if notes else ():
         text = f"{MARK_SIGN} {safe_for_terminal(name)} at {format_value(value, 2)}"
         out.print(RichText(text, "dim"), soft_wrap=True)
     for label, note in notes.items():
-        sign = RichText(f"{looks[label].sign} ", looks[label].style)
+        sign = RichText(f"{styles[label].sign} ", styles[label].style)
         out.print(sign.append(safe_for_terminal(note), "default"), soft_wrap=not out.is_terminal)
 
 
-def looks_of(labels: Sequence[str], *, coloured: bool) -> Mapping[str, Look]:
-    """The look of each label; a label alone needs neither colour nor letter."""
+def label_styles(labels: Sequence[str], *, coloured: bool) -> Mapping[str, LabelStyle]:
+    """The style of each label; a label alone needs neither colour nor letter."""
     if coloured:
-        return {label: Look(COLOURS[k % len(COLOURS)]) for k, label in enumerate(labels)}
+        return {label: LabelStyle(COLOURS[k % len(COLOURS)]) for k, label in enumerate(labels)}
     if len(labels) < 2:
-        return {label: Look() for label in labels}
-    return {label: Look(letter=LETTERS[k % len(LETTERS)]) for k, label in enumerate(labels)}
+        return {label: LabelStyle() for label in labels}
+    return {label: LabelStyle(letter=LETTERS[k % len(LETTERS)]) for k, label in enumerate(labels)}
 
 
 def plot_rows(
-    figure: LineFigure, looks: Mapping[str, Look], width: int, height: int
+    figure: LineFigure, styles: Mapping[str, LabelStyle], width: int, height: int
 ) -> Iterator[RichText]:
     """The rows of a figure, from the title to the title of the horizontal axis.
 
     Args:
         figure: The figure; only its aggregates are drawn.
-        looks: The look of every label.
+        styles: The style of every label.
         width: Columns.
         height: Rows of the axes.
     """
@@ -134,7 +134,7 @@ def plot_rows(
     side = max(cell_len(text) for text in ticks.values())
     columns = width - side - 2
     cells = _Grid(columns, height, scales)
-    cells.draw(lines, figure.marks, looks)
+    cells.draw(lines, figure.marks, styles)
     for row in range(height):
         text = ticks.get(row, "")
         yield RichText(f"{text:>{side}} {'┤' if text else '│'}").append_text(cells.row(row))
@@ -156,19 +156,19 @@ class _Grid:
         self,
         lines: Sequence[FigureLine],
         marks: Sequence[tuple[str, float]],
-        looks: Mapping[str, Look],
+        styles: Mapping[str, LabelStyle],
     ) -> None:
         """Draw marked heights, bands, and lines on top of them."""
         for _, value in marks:
             self._add(self._mark(value), "dim")
         for line in lines:
-            self._add(self._band(line), f"dim {looks[line.label].style}".strip())
+            self._add(self._band(line), f"dim {styles[line.label].style}".strip())
         for line in lines:
-            look = looks[line.label]
-            if look.letter:
-                self._write(line, look.letter)
+            style = styles[line.label]
+            if style.letter:
+                self._write(line, style.letter)
             else:
-                self._add(self._line(line), look.style)
+                self._add(self._line(line), style.style)
 
     def row(self, number: int) -> RichText:
         """A row of characters from the top, with their styles."""

@@ -28,12 +28,25 @@ def names_of(paths: ExperimentPaths) -> tuple[str, ...]:
     return tuple(names[:last])
 
 
-def find_renamed(layout: Layout, name: str) -> ExperimentPaths:
-    """The experiment of a name, or else the one that had this name before `rlexp mv`."""
+def find_renamed(layout: Layout, name: str, run: str = "") -> ExperimentPaths:
+    """The experiment of a name, or else the one that had this name before `rlexp mv`.
+
+    Args:
+        layout: The folder of the experiments.
+        name: The name, now or before.
+        run: The end of the name of a run. Where another experiment has got the name meanwhile, the
+            experiment is the one that holds this run.
+    """
     paths = layout.experiment(name)
-    if paths.definition.exists():
+    if paths.definition.exists() and _holds(paths, run):
         return paths
-    return next((e for e in layout.experiments() if name in names_of(e)[:-1]), paths)
+    former = [e for e in layout.experiments() if name in names_of(e)[:-1]]
+    holding = (e for e in former if _holds(e, run))
+    return next(holding, paths if paths.definition.exists() else next(iter(former), paths))
+
+
+def _holds(paths: ExperimentPaths, run: str) -> bool:
+    return not run or any(each.folder.name.endswith(run) for each in paths.runs())
 
 
 def add_name(paths: ExperimentPaths, name: str) -> None:

@@ -66,6 +66,13 @@ def test_options_of_hydra_are_answered(tmp_path: Path, option: str, advice: str)
     assert advice in refused.err
 
 
+def test_a_command_without_overrides_is_not_advised_to_take_them(tmp_path: Path) -> None:
+    """`rlexp show` takes no setting, unlike `rlexp config show`."""
+    refused = typed(tmp_path, "show", "first", "--lr", "3")
+    assert refused.err.endswith("see 'rlexp show --help'\n")
+    assert "algorithm." not in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "nearest"), [("run --retyr", "'--retry'"), ("run --jso", "'--json'"), ("ls --m", "")]
 )

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,9 +18,9 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.retrain import ChosenTrial, SweepTrial, choose_trial
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
-from rlexp.config.matrix import GROUP
+from rlexp.config.matrix import GROUP, benchmark_file
 from rlexp.config.report_settings import read_report
-from rlexp.config.yaml_text import matrix_text
+from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, RecordError
 from rlexp.exchange.exporters.zoo_settings import zoo_algorithm, zoo_entry
 from rlexp.protocol.seeds import Phase
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 ROOT = "seeds.root"
 """The key of the number from which all seeds are derived."""
 
@@ -154,7 +153,8 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
         RlexpError: There is no such sweep, it has no score yet, or the hyperparameters cannot be
             written in the requested form; nothing was written.
     """
-    target = _target(request.save, workspace.folder)
+    save = request.save
+    target = None if save is None else benchmark_file(save, workspace.folder, "--save")
     _check_is_sweep(request.sweep, workspace)
     workspace.make_allowed_importable()
     trial = choose_trial(SweepTrial(request.sweep, None), workspace)
@@ -306,21 +306,9 @@ def _benchmark(
         {f"override /{group}": list(names) if group == "component" else names[0]}
         for group, names in words.options.items()
     ]
-    content = {"defaults": defaults, **_nested(words.settings)}
+    content = {"defaults": defaults, **nested_sections(words.settings)}
     comments = "\n".join(["@package _global_", *_origin_lines(trial, sweep, scores)])
     return matrix_text(content, comments)
-
-
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as nested sections."""
-    nested: dict[str, Any] = {}
-    for key, value in settings.items():
-        *path, last = key.split(".")
-        node = nested
-        for part in path:
-            node = node.setdefault(part, {})
-        node[last] = value
-    return nested
 
 
 def _zoo(
@@ -380,14 +368,6 @@ def _date(trial: ChosenTrial) -> str:
     records = [s.record for s in read_runs(trial.paths) if s.record.spec.phase is not Phase.TEST]
     ended = [record.ended for record in records if record.ended is not None]
     return f", {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d}" if ended else ""
-
-
-def _target(name: str | None, folder: Path) -> Path | None:
-    if name is None:
-        return None
-    if not NAME.fullmatch(name):
-        raise ConfigError(f"--save {name!r} is not a valid name: use letters, digits, _ and -")
-    return folder / "conf" / GROUP / f"{name}.yaml"
 
 
 def _save(target: Path, content: str) -> None:

@@ -12,11 +12,13 @@ from rlexp.app.commands.resume import (
 )
 from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.data_frames import data_frame
+from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.extension import (
     FinishedRun,
     LongerConfiguration,
     check_replay,
     lengthen,
+    parent_experiment,
     parent_of,
 )
 from rlexp.app.execution.import_permission import check_imports
@@ -72,7 +74,7 @@ class ExtendOutcome:
 
     Attributes:
         experiment: The name of the extension.
-        parent: The name of the experiment whose runs it continues.
+        parent: The present name of the experiment whose runs it continues.
         steps: Environment steps of an extended run, from step 0.
         begins: The step from which each run continues its parent, by the run's name.
         restarted: The settings whose schedules began again.
@@ -133,7 +135,7 @@ class _Request:
     @property
     def with_drift(self) -> str:
         """The command that allows other versions of packages or code."""
-        return shlex.join([*self.command, *self.workspace.permission, "--allow-drift"])
+        return drift_command(self.command, self.workspace)
 
 
 def extend(
@@ -180,7 +182,7 @@ def extend(
             break
     return ExtendOutcome(
         experiment=extension.experiment.name,
-        parent=extension.parent,
+        parent=extension.parent_in(workspace),
         steps=request.steps,
         begins=extension.begins,
         restarted=extension.restarted,
@@ -230,7 +232,7 @@ def _value(parsed: Any) -> Any:
     return parsed.value()
 
 
-def _whole_number(value: Any) -> int:
+def _whole_number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         raise ConfigError(f"{STEPS}={value} is no whole number of environment steps", key=STEPS)
     if value < 1:
@@ -250,8 +252,8 @@ def _orphan(request: _Request) -> ExperimentPaths | None:
     existing = read_definition(paths)
     if existing.extends is None or existing.extends.experiment != parent:
         return None
-    if (renamed := find_renamed(layout, parent)).definition.exists():
-        raise ConfigError(f"{parent} is now {renamed.name}: give that name")
+    if find_renamed(layout, parent).definition.exists():
+        return None
     steps = {configuration.budget.steps for configuration in existing.configurations}
     if steps != {request.steps}:
         command = shlex.join(["rlexp", "extend", name, f"{STEPS}={request.steps}"])
@@ -283,7 +285,7 @@ def _scan(request: _Request) -> tuple[ExperimentScan, str | None]:
 
 
 def _refuse_others(experiment: Experiment) -> None:
-    """Refuse experiments whose runs cannot be extended in one go.
+    """Refuse experiments whose runs cannot be extended.
 
     Raises:
         RecordError: The experiment was imported, is a sweep, is of an older schema, or consists of
@@ -339,11 +341,11 @@ class _Extended:
             restarted=tuple(dict.fromkeys(restarted)),
         )
 
-    @property
-    def parent(self) -> str:
-        """The name of the experiment whose runs are continued."""
+    def parent_in(self, workspace: Workspace) -> str:
+        """The present name of the experiment whose runs are continued."""
         assert self.experiment.extends is not None
-        return self.experiment.extends.experiment
+        paths = workspace.layout.experiment(self.experiment.name)
+        return parent_experiment(paths, self.experiment.extends).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,9 +430,17 @@ class _Extending:
     @property
     def _name(self) -> str:
         """The name of the extension."""
-        return self.request.name or check_name(
-            extension_name(self.parent.name, self.request.steps)
-        )
+        if self.request.name is not None:
+            return self.request.name
+        # An extension keeps its name when its parent is renamed: another name would be trained anew.
+        names = names_of(self.scan.paths)
+        for former in reversed(names[:-1]):
+            name = extension_name(former, self.request.steps)
+            paths = self.request.workspace.layout.experiment(name)
+            existing = read_definition(paths).extends if paths.definition.exists() else None
+            if existing is not None and existing.experiment in names:
+                return name
+        return check_name(extension_name(self.parent.name, self.request.steps))
 
     def _known_parents(self) -> dict[str, Parent]:
         """The parents in the definition of an existing extension of this name."""

@@ -79,11 +79,11 @@ def collect_garbage(
     names = dict.fromkeys(targets)
     chosen = [workspace.experiment(n) for n in names] or workspace.layout.experiments()
     kept = [_collect(paths, states=states, yes=yes) for paths in chosen]
-    found = tuple(each for each in kept if each.runs)
-    free = [each for each in found if each.holder is None]
+    keeping = tuple(each for each in kept if each.runs)
+    free = [each for each in keeping if each.holder is None]
     size = sum(e.replay_bytes + (e.state_bytes if states else 0) for e in free)
     following = () if yes else tuple(_next([*names], free, states=states))
-    return GarbageCollection(experiments=found, bytes=size, removed=yes, next=following)
+    return GarbageCollection(experiments=keeping, bytes=size, removed=yes, next=following)
 
 
 def _next(

@@ -13,14 +13,21 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose, compose_cells
 from rlexp.config.config_files import group_options
-from rlexp.config.matrix import ALGORITHMS, GYMNASIUM_ID, TASKS, MatrixCell, cells_of
+from rlexp.config.matrix import (
+    ALGORITHMS,
+    GYMNASIUM_ID,
+    TASKS,
+    MatrixCell,
+    benchmark_file,
+    cells_of,
+)
 from rlexp.config.third_party_yaml import (
     HyperparameterEntry,
     environment_options,
     read_third_party_entries,
 )
 from rlexp.config.validate import PlugIns, validate
-from rlexp.config.yaml_text import matrix_text
+from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.zoo_settings import ALGORITHMS as RENAMED
 from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
@@ -34,7 +41,6 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.store.files import publish
 from rlexp.text import join_first_names
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 SETTING = re.compile(r"\balgorithm\.(\w+)")
 """Finds the setting that an error message of the configuration is about."""
 OF_NO_TASK = ("default",)
@@ -150,9 +156,7 @@ def _next(name: str | None) -> Iterator[NextCommand]:
 def _target(name: str | None, folder: Path) -> Path | None:
     if name is None:
         return None
-    if not NAME.fullmatch(name):
-        raise ConfigError(f"--name {name!r} is not a valid name: use letters, digits, _ and -")
-    target = folder / "conf" / "benchmark" / f"{name}.yaml"
+    target = benchmark_file(name, folder, "--name")
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} already exists: remove it, or choose another --name")
     return target
@@ -350,17 +354,8 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     Settings of an agent stay dotted if the entry also chooses an agent: the key `agent` cannot
     hold both a choice and a section.
     """
-    nested: dict[str, Any] = {}
-    for key, value in settings.items():
-        head, *path = key.split(".")
-        if not path or (head == "agent" and "agent" in settings):
-            nested[key] = value
-            continue
-        node = nested.setdefault(head, {})
-        for part in path[:-1]:
-            node = node.setdefault(part, {})
-        node[path[-1]] = value
-    return nested
+    dotted = {k: v for k, v in settings.items() if "agent" in settings and k.startswith("agent.")}
+    return {**nested_sections({k: v for k, v in settings.items() if k not in dotted}), **dotted}
 
 
 def _text(translation: Translation, algorithm: str, path: Path) -> str:

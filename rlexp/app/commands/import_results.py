@@ -37,12 +37,10 @@ from rlexp.exchange.importers.source_files import find_source_files
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, check_name
-from rlexp.store.secrets import mask_all
+from rlexp.store.secrets import MASK, mask_all
 from rlexp.text import join_names
 
 UNITS = ("environment", "frames", "updates")
-HIDDEN = "********"
-"""Stands for a password."""
 RUN_KINDS = tuple(kind for kind in KINDS if kind != "optuna")
 """The kinds of source that hold runs; Optuna holds trials."""
 KINDS_OF_OPTIONS: Mapping[str, Sequence[str]] = {
@@ -472,7 +470,7 @@ def _without_password(path: str) -> str:
         return path
     scheme, _, rest = path.partition(SERVER)
     user, at, place = rest.rpartition("@")
-    name = f"{user.partition(':')[0]}:{HIDDEN}" if ":" in user else user
+    name = f"{user.partition(':')[0]}:{MASK}" if ":" in user else user
     # Options of a database URL may hold a password, too.
     return f"{scheme}{SERVER}{name}{at}{place.partition('?')[0] if at else place}"
 

@@ -507,10 +507,13 @@ def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> Exper
 def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | None:
     """The aggregate of an experiment with one configuration; None if it has several.
 
-    It is that of the test phase, or of the only phase.
+    It is that of the test phase, or of the only phase. In its other phases, a sweep has runs of many
+    configurations.
     """
     experiment, phases = survey.experiment, survey.phases
     if experiment is None or len(experiment.configurations) != 1 or not phases:
+        return None
+    if experiment.sweep is not None and Phase.TEST not in phases:
         return None
     entries = survey.entries(Phase.TEST if len(phases) > 1 else phases[0])
     records = [stored.record for _, stored in entries]

@@ -1,7 +1,7 @@
 """`rlexp mv`: gives an experiment another name; its records and their identities stay the same."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +14,7 @@ from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError, RlexpError
 from rlexp.store.files import read_document, read_json, sync
-from rlexp.store.former_names import add_name
+from rlexp.store.former_names import add_name, names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import abandon, hold, holder, is_held
 from rlexp.store.ledger import publish_document
@@ -37,8 +37,8 @@ class Move:
         before: Its name before.
         folder: The folder of its records.
         name_in_services: The name under which trackers continue it; null if no tracker has it.
-        referring: The experiments that extend its runs, or whose recorded commands name it by the name
-            before.
+        referring: The experiments that extend its runs, or whose recorded commands name it by a former
+            name.
         report: The folder of its report under the name before; null if there is none.
         next: Commands for what follows.
     """
@@ -179,22 +179,25 @@ def _result(paths: ExperimentPaths, target: ExperimentPaths, workspace: Workspac
         before=paths.name,
         folder=str(target.folder),
         name_in_services=experiment_identity(target).name if known else None,
-        referring=tuple(_referring(paths.name, workspace)),
+        referring=tuple(_referring(names_of(target)[:-1], workspace)),
         report=str(report) if report.is_dir() else None,
         next=tuple(following),
     )
 
 
-def _referring(name: str, workspace: Workspace) -> Iterator[str]:
-    """The experiments that extend runs of this name, or whose recorded commands hold it."""
+def _referring(names: Sequence[str], workspace: Workspace) -> Iterator[str]:
+    """The experiments that extend runs under one of the names, or whose recorded commands hold it."""
+    from_sweep = {(FROM_SWEEP, name) for name in names}
+    prefixes = tuple(f"algorithm.start_from={name}/" for name in names)
     for other in workspace.layout.experiments():
         try:
             words, extends = _command(other), read_definition(other).extends
         except (RlexpError, *READ_ERRORS):
             continue
-        named = (FROM_SWEEP, name) in set(pairwise(words)) or f"{FROM_SWEEP}={name}" in words
-        started = any(word.startswith(f"algorithm.start_from={name}/") for word in words)
-        if named or started or (extends is not None and extends.experiment == name):
+        # The option and its value may be one word or two.
+        named = from_sweep & {*pairwise(words), *(tuple(word.split("=", 1)) for word in words)}
+        started = any(word.startswith(prefixes) for word in words)
+        if named or started or (extends is not None and extends.experiment in names):
             yield other.name
 
 

@@ -354,7 +354,7 @@ def _nothing_to_draw(
     """The error of a plot without any point: why there is none, and what to type."""
     listing = shlex.join([*_command(request, workspace), "--list-metrics"])
     if not evidence.members:
-        return _no_run(request, evidence)
+        return _no_run(request, evidence, workspace)
     names = [metric.metric for metric in logged_metrics(evidence)]
     if request.metric_name == MEAN_RETURN:
         if MEAN_RETURN in names:
@@ -390,10 +390,10 @@ def _no_times(request: PlotRequest, evidence: Evidence, workspace: Workspace) ->
     )
 
 
-def _no_run(request: PlotRequest, evidence: Evidence) -> RecordError:
+def _no_run(request: PlotRequest, evidence: Evidence, workspace: Workspace) -> RecordError:
     name = evidence.experiments[0].name
     if evidence.sweeps and request.phase is None:
-        command = shlex.join(["rlexp", "plot", *request.targets, "--phase", "tuning"])
+        command = shlex.join([*_command(request, workspace), "--phase", "tuning"])
         return RecordError(
             f"{name} has no {evidence.phase} runs to plot yet; to plot its trials: {command}",
             command=command,

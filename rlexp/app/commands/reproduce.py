@@ -165,7 +165,9 @@ def _refuse_extended(original: Original) -> None:
     inherited = original.record.inherited
     if inherited is not None:
         layout = Layout(original.paths.folder.parent.parent)
-        parent = f"{find_renamed(layout, inherited.experiment).name}/{inherited.run}"
+        parent = (
+            f"{find_renamed(layout, inherited.experiment, inherited.run).name}/{inherited.run}"
+        )
         command = shlex.join(["rlexp", "reproduce", parent])
         raise RecordError(
             f"run {original.name} continues run {parent} from step {inherited.step:,}, and only runs "

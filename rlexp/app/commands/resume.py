@@ -1,7 +1,7 @@
 """`rlexp resume`: continues unfinished experiments, as repeating their commands would."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -504,7 +504,7 @@ def recorded_sweep(
         RlexpError: The recorded command is not complete, now defines another sweep, or the records
             name code that is not allowed.
     """
-    experiment, name = readable_experiment(scanned), scanned.paths.name
+    experiment = readable_experiment(scanned)
     refuse_older(experiment)
     given = check_overrides(overrides, MIRROR)
     check_imports(
@@ -512,18 +512,9 @@ def recorded_sweep(
         workspace.allowed,
         command,
     )
-    typed = _typed(recorded, name)
+    typed = _typed(recorded, scanned.paths.name)
     definition, before = split_definition(typed)
-    keys = [parsed.key_or_group for parsed in parse_overrides(before)]
-    # Records of earlier versions may hold several values of a key, of which the last one counts.
-    last = {key: position for position, key in enumerate(keys)}
-    before = [
-        word for n, (word, key) in enumerate(zip(before, keys, strict=True)) if n == last[key]
-    ]
-    keys = [key for n, key in enumerate(keys) if n == last[key]]
-    # An override given now wins over the recorded one of the same key.
-    kept = [w for w, k in zip(before, keys, strict=True) if k not in given and not _of_machine(k)]
-    left_out = [w for w, k in zip(before, keys, strict=True) if k not in given and _of_machine(k)]
+    kept, left_out = _repeatable(before, given)
     try:
         request = read_sweep(definition, [*kept, *overrides], workspace)
     except ConfigError as error:
@@ -534,16 +525,43 @@ def recorded_sweep(
         ) from error
     if request.experiment.name in names_of(scanned.paths)[:-1]:
         # The command was recorded before `rlexp mv` renamed the sweep.
-        kept = [*(w for w in kept if not w.startswith("experiment=")), f"experiment={name}"]
+        kept = _renamed(kept, scanned.paths.name)
         request = read_sweep(definition, [*kept, *overrides], workspace)
-    if request.experiment.name != name:
-        raise RecordError(
-            f"the recorded command of sweep {name} now defines {request.experiment.name}; repeat "
-            f"the command with experiment={name}: "
-            f"{shlex.join(['rlexp', 'sweep', *typed, f'experiment={name}'])}"
-        )
+    _check_name(request, typed, scanned.paths.name)
     again = ("rlexp", "sweep", *([definition] if definition else []), *kept, *overrides)
     return request, again, left_out
+
+
+def _repeatable(recorded: Sequence[str], given: Collection[str]) -> tuple[list[str], list[str]]:
+    """The recorded overrides without the keys that are given now: those to repeat, and those not.
+
+    Not repeated are those that choose how a machine is used.
+    """
+    # Records of earlier versions may hold several values of a key, of which the last one counts.
+    keys = (parsed.key_or_group for parsed in parse_overrides(recorded))
+    last = {key: word for word, key in zip(recorded, keys, strict=True)}
+    words = [(key, word) for key, word in last.items() if key not in given]
+    kept = [word for key, word in words if not _of_machine(key)]
+    return kept, [word for key, word in words if _of_machine(key)]
+
+
+def _renamed(words: Iterable[str], name: str) -> list[str]:
+    """The words of a command with another name of the experiment."""
+    return [*(w for w in words if not w.startswith("experiment=")), f"experiment={name}"]
+
+
+def _check_name(request: RequestedSweep, typed: Sequence[str], name: str) -> None:
+    """Refuse a recorded command that defines another sweep now.
+
+    Raises:
+        RecordError: It does; the message has the command that defines the sweep of this name.
+    """
+    if request.experiment.name != name:
+        command = shlex.join(["rlexp", "sweep", *_renamed(typed, name)])
+        raise RecordError(
+            f"the recorded command of sweep {name} now defines {request.experiment.name}; repeat "
+            f"the command with experiment={name}: {command}"
+        )
 
 
 def _of_machine(key: str) -> bool:

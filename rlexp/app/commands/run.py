@@ -4,6 +4,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
@@ -34,8 +35,10 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
+from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import probe_writable
+from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
@@ -151,8 +154,8 @@ def run_missing(
         check_labels(experiment, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    interrupted = None
-    check_devices((spec.compute["device"] for spec in plan.missing), request.executor)
+    devices = (spec.compute["device"] for spec in plan.missing)
+    check_devices(devices, request.executor, recorded=paths.definition.exists())
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
     prepared = Prepared(plan, Costs())
@@ -166,32 +169,78 @@ def run_missing(
     # After the checks: a refused command leaves no folder.
     probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if plan.missing:
-        with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
-            # Another command may have changed the experiment before this one got the lock, so it
-            # is read again.
-            experiment = merge_with_existing(paths, request.experiment)
-            plan = _plan(read_entries(paths, experiment, request.phase), request, options)
-            keep_policies(paths, request.policies)
-            interrupted, entries = launch_experiment(
-                *(paths, experiment, request.phase, plan, launch, workspace, observer),
-                prepared.costs,
-            )
+        executed = _execute(request, paths, launch, prepared.costs, options, workspace, observer)
     else:
         # Nothing is missing, but an earlier command may have been killed before it wrote the
         # ledger or pushed to trackers.
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
         seal_ended_attempts(paths, now=time.time(), counted=counted)
         catch_up(paths, request.trackers, command, workspace, observer)
-    detached = options.detach and bool(plan.missing) and interrupted is None
+        executed = _Executed(experiment, entries)
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
-    records = _requested(entries, request)
+    summary = summarise(
+        *(paths, executed.experiment, request.phase, executed.entries, leading), detectable=True
+    )
+    return _outcome(request, executed, summary, again, detach=options.detach)
+
+
+@dataclass(frozen=True, slots=True)
+class _Executed:
+    """An experiment after its missing runs were executed.
+
+    Attributes:
+        experiment: Its definition.
+        entries: Every run of the phase with its record.
+        ran: Number of runs that were started.
+        interrupted: The signal that ended the command; None if none did.
+    """
+
+    experiment: Experiment
+    entries: Sequence[StoredEntry]
+    ran: int = 0
+    interrupted: Signals | None = None
+
+
+def _execute(
+    request: RunRequest,
+    paths: ExperimentPaths,
+    launch: LaunchSettings,
+    costs: Costs,
+    options: RunOptions,
+    workspace: Workspace,
+    observer: Observer,
+) -> _Executed:
+    """Execute the missing runs, while the experiment is locked."""
+    with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
+        # Another command may have changed the experiment before this one got the lock, so it is
+        # read again.
+        experiment = merge_with_existing(paths, request.experiment)
+        plan = _plan(read_entries(paths, experiment, request.phase), request, options)
+        keep_policies(paths, request.policies)
+        interrupted, entries = launch_experiment(
+            *(paths, experiment, request.phase, plan, launch, workspace, observer), costs
+        )
+    return _Executed(experiment, entries, len(plan.missing), interrupted)
+
+
+def _outcome(
+    request: RunRequest,
+    executed: _Executed,
+    summary: PhaseSummary,
+    again: Sequence[str],
+    *,
+    detach: bool,
+) -> RunOutcome:
+    """The state of the phase after the command, with the commands that may follow."""
+    records = _requested(executed.entries, request)
+    interrupted = executed.interrupted
     return RunOutcome(
-        summary=summarise(paths, experiment, request.phase, entries, leading, detectable=True),
-        problem=_mismatch(request.experiment.name, entries),
-        ran=len(plan.missing),
+        summary=summary,
+        problem=_mismatch(request.experiment.name, executed.entries),
+        ran=executed.ran,
         complete=all(r.state is State.COMPLETED for r in records),
-        detached=detached,
+        detached=detach and bool(executed.ran) and interrupted is None,
         interrupted=interrupted.name if interrupted else None,
         next=tuple(_next(records, again, request)),
     )

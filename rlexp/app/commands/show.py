@@ -41,14 +41,15 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
-from rlexp.records.events import Evaluated, Examined
+from rlexp.records.events import Evaluated, Examined, Inherited
 from rlexp.records.run import RunRecord, State
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
-from rlexp.store.former_names import names_of
-from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.former_names import find_renamed, names_of
+from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-RETURN = "return"
-"""The measure that is the task's return."""
 RUN_OF_EVALUATIONS = ("experiment", "run", "label", "task", "phase", "seed")
 """The columns that name the run, in a data frame of its evaluations."""
 EVALUATION = "evaluation"
@@ -383,6 +382,13 @@ def _origin(run: RunPaths) -> Origin | None:
         return None
 
 
+def _parent_name(run: RunPaths, inherited: Inherited) -> str:
+    """The parent of a run as `EXPERIMENT/RUN`, with the present name of its experiment."""
+    layout = Layout(run.folder.parent.parent)
+    experiment = find_renamed(layout, inherited.experiment, inherited.run)
+    return f"{experiment.name}/{inherited.run}"
+
+
 def _run(run: RunPaths) -> RunDetails:
     stored = read_now(run)
     record, attempts = stored.record, read_attempts(run)
@@ -400,7 +406,7 @@ def _run(run: RunPaths) -> RunDetails:
         quantity=record.spec.quantity,
         lower_is_better=configuration.lower_is_better,
         imported=describe_source(record.spec),
-        extends=f"{inherited.experiment}/{inherited.run}" if inherited else None,
+        extends=_parent_name(run, inherited) if inherited else None,
         extends_from=inherited.step if inherited else None,
         weights=record.weights,
         evaluations=_evaluations(record),

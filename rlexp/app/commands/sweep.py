@@ -41,6 +41,7 @@ from rlexp.app.sweeps.request import (
     Configurer,
     FolderLedger,
     RequestedSweep,
+    SuggestionTime,
     merge_with_existing_sweep,
     read_sweep,
 )
@@ -114,23 +115,6 @@ class Halt:
     reason: str
     run: str | None
     log: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionTime:
-    """The time that the tuner took for the suggestions of one command.
-
-    Attributes:
-        suggestions: Number of suggestions.
-        seconds: Duration of all suggestions, in seconds.
-        longest: Duration of the longest suggestion, in seconds.
-        share: `seconds` as a share of the training time of all tuning runs.
-    """
-
-    suggestions: int
-    seconds: float
-    longest: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +353,7 @@ def _search(
     interrupted: Signals | None = None
     mirror = open_mirror(paths, experiment, configurer.asked.request.plan.storage, observer)
     if has_work(sweeping):
-        check_devices([experiment.default.compute.device], launch.executor)
+        check_devices([experiment.default.compute.device], launch.executor, recorded=True)
         workers = launch.executor.workers_for(launch.threads)
         watched = SweepMonitor(sweeping, mirror, workers, spent)
         try:
@@ -577,6 +561,8 @@ def _outcome(
     """The result of the command: the state of the sweep, its report and the next commands."""
     evidence = collect_evidence([paths.name], Phase.TEST, workspace)
     parts = read_report([SECTIONS], workspace.folder, workspace.allowed)
+    tuned = (r for r in sweeping.records.values() if r.spec.phase is Phase.TUNING)
+    trained = sum(record.seconds_spent for record in tuned)
     return SweepOutcome(
         experiment=paths.name,
         folder=str(paths.folder),
@@ -584,7 +570,7 @@ def _outcome(
         ran=ran,
         halt=_halt(paths, sweeping),
         trials=_counts(sweeping),
-        suggestions=_suggestion_time(sweeping, ledger),
+        suggestions=ledger.suggestion_time(trained),
         past=RestartCounts.of(sweeping.records.values()),
         cost={str(p): cost for s in evidence.sweeps for p, cost in s.costs.items()},
         report=make_report(evidence, parts),
@@ -618,20 +604,6 @@ def _counts(sweeping: SweepSource) -> dict[str, int]:
     for line in trial_lines(sweeping):
         counts[line.state] = counts.get(line.state, 0) + 1
     return {**counts, "proposed": len(sweeping.search.entries)}
-
-
-def _suggestion_time(sweeping: SweepSource, ledger: FolderLedger) -> SuggestionTime:
-    thinking = ledger.thinking[-1] if ledger.thinking else None
-    trained = sum(
-        r.seconds_spent for r in sweeping.records.values() if r.spec.phase is Phase.TUNING
-    )
-    total = thinking.total if thinking else 0.0
-    return SuggestionTime(
-        suggestions=thinking.suggestions if thinking else 0,
-        seconds=total,
-        longest=thinking.longest if thinking else 0.0,
-        share=total / trained if trained else 0.0,
-    )
 
 
 def _next(

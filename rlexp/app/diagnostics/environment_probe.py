@@ -185,6 +185,6 @@ def _check_spaces(env: "Env", vector: Vector, log: ProbeLog) -> None:
         log.add(warn("spaces", "actions have no bounds", fix))
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= WIDTH else f"{text[:WIDTH]}…"

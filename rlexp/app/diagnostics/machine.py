@@ -119,7 +119,7 @@ def check_lock(folder: Path) -> Finding:
 
 
 def check_processes(by_kernel: bool) -> Finding:
-    """Check whether a process that a run starts in a session of its own ends with the run.
+    """Check whether a process ends with its run, where the run started it in a separate session.
 
     Args:
         by_kernel: Whether the kernel can end such processes.

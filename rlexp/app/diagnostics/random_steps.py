@@ -97,7 +97,7 @@ class Contradiction:
     harmless: bool = False
 
 
-def result_fault(result: Any) -> tuple[str, str] | None:
+def result_fault(result: object) -> tuple[str, str] | None:
     """The fault in a step's result other than its observation, and its remedy; or None."""
     if not isinstance(result, tuple) or len(result) != 5:
         count = len(result) if isinstance(result, tuple) else f"a {type(result).__name__}"

@@ -79,7 +79,7 @@ def _play(make: Callable[[], "Env"], begin: Callable[[], None], now: Callable[[]
     return trace
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     digest = sha256()
     _add(digest.update, value)
     return digest.hexdigest()[:16]

@@ -8,12 +8,15 @@ from rlexp.executors.devices import missing_device
 from rlexp.executors.local import Local
 
 
-def check_devices(devices: Iterable[str | None], executor: Executor | Remote) -> None:
+def check_devices(
+    devices: Iterable[str | None], executor: Executor | Remote, *, recorded: bool = False
+) -> None:
     """Refuse devices that this machine lacks, if the runs are executed on this machine.
 
     Args:
         devices: The device of each run, in torch's terms; None for imported runs.
         executor: The executor of the runs. Machines of a remote executor may have other devices.
+        recorded: Whether the device is part of a recorded definition, which no word can change.
 
     Raises:
         ConfigError: A device is missing; the message says which and what to type.
@@ -23,9 +26,11 @@ def check_devices(devices: Iterable[str | None], executor: Executor | Remote) ->
     for device in dict.fromkeys(devices):
         reason = missing_device(device) or _hidden(device, executor) if device else None
         if reason:
+            others = "choose other machines with executor=slurm, executor=ray or executor=pull"
+            cpu = "train anew under another name with compute.device=cpu"
+            way = f"{others}, or {cpu}" if recorded else f"type compute.device=cpu, or {others}"
             raise ConfigError(
-                f"compute.device={device}: {reason}; type compute.device=cpu, or choose other "
-                "machines with executor=slurm, executor=ray or executor=pull",
+                f"compute.device={device}: {reason}; {way}",
                 code="unknown_value",
                 key="compute.device",
                 command="rlexp doctor",

@@ -14,7 +14,7 @@ from rlexp.config.validate import build
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import Budget
-from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.experiment import Configuration, Experiment, Extension
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 from rlexp.protocol.spec import Parent, RunSpec
@@ -261,6 +261,18 @@ def _obstacle(environment: Environment, gamma: float, seed: int) -> str | None:
     return check_round_trip(environment, gamma, seed)
 
 
+def parent_experiment(paths: ExperimentPaths, extends: Extension) -> ExperimentPaths:
+    """The experiment with the parents of an extension, also after it got another name.
+
+    Args:
+        paths: The extension.
+        extends: The parents in its definition.
+    """
+    # The name of a run's folder ends with the first digits of its id.
+    ends = (f"-{parent.run[:10]}" for parent in extends.parents.values())
+    return find_renamed(Layout(paths.folder.parent), extends.experiment, next(ends, ""))
+
+
 def take_over_parents(
     paths: ExperimentPaths,
     experiment: Experiment,
@@ -282,7 +294,7 @@ def take_over_parents(
     extended = [spec for spec in missing if spec.parent is not None]
     if experiment.extends is None or not extended:
         return
-    parents = find_renamed(Layout(paths.folder.parent), experiment.extends.experiment)
+    parents = parent_experiment(paths, experiment.extends)
     ledger = LedgerWriter(paths)
     for spec in extended:
         run = paths.run(spec.name)

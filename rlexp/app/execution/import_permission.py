@@ -140,7 +140,7 @@ def _is_in(module: str, packages: Sequence[str]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def _targets(settings: Any) -> Iterator[Any]:
+def _targets(settings: object) -> Iterator[Any]:
     """Yield every `_target_`, including those that nothing would instantiate."""
     if isinstance(settings, Mapping):
         if "_target_" in settings:
@@ -152,7 +152,7 @@ def _targets(settings: Any) -> Iterator[Any]:
             yield from _targets(item)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _listed(value: object) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return () if value is None else (value,)

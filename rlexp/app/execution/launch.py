@@ -106,7 +106,8 @@ def execute_missing_runs(
     Raises:
         ConfigError: The runs need a device that this machine lacks.
     """
-    check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
+    devices = (spec.compute["device"] for spec in plan.missing)
+    check_devices(devices, launch.executor, recorded=True)
     return execute_source(
         paths,
         RunList(deque(plan.missing)),

@@ -243,7 +243,7 @@ def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, 
     return named_part(type(part), group, target, _with_variables(given, settings))
 
 
-def _with_variables(given: Any, filled: Any) -> Any:
+def _with_variables(given: object, filled: Any) -> Any:
     """Restore `${oc.env:…}` where it was used: a variable may hold a secret and is never stored."""
     if isinstance(given, Mapping) and isinstance(filled, Mapping):
         return {k: _with_variables(given.get(k), v) for k, v in filled.items()}

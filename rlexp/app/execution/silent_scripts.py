@@ -16,8 +16,8 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from importlib.util import find_spec
 from pathlib import Path
 
-TOLD = ("{results}", "{configuration}", "{folder}")
-"""Placeholders of a command that tell a script where its files are."""
+PLACEHOLDERS = ("{results}", "{configuration}", "{folder}")
+"""Placeholders of a command, which stand for the files of a run."""
 PYTHON = re.compile(r"python[0-9.]*")
 WITHOUT_RESULTS = re.compile(r"RLEXP_(FOLDER|SEED)")
 """Variables that a script may read without reporting anything."""
@@ -42,7 +42,7 @@ def silent_script(command: str) -> Path | None:
     Args:
         command: The command of `algorithm.command`, with its placeholders.
     """
-    if any(placeholder in command for placeholder in TOLD):
+    if any(placeholder in command for placeholder in PLACEHOLDERS):
         return None
     script = _script(shlex.split(command))
     if script is None:

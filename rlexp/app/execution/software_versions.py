@@ -87,7 +87,7 @@ def _changed(name: str, then: Any, now: str | None) -> str:
 
 
 def _of_gymnasium(environment: Mapping[str, Any]) -> set[str]:
-    """Distributions that Gymnasium needs for one of its own environments, and for the wrappers."""
+    """Distributions that Gymnasium needs for its environments, and for the wrappers."""
     extras = {"other"} if environment.get("wrappers") else set()
     import gymnasium
 

@@ -46,7 +46,7 @@ class Condition:
             return not any(_equal(value, self.value) for value in present)
         return any(self._holds(value) for value in present)
 
-    def _holds(self, value: Any) -> bool:
+    def _holds(self, value: object) -> bool:
         if self.operator in COMPARISONS:
             return is_number(value) and COMPARISONS[self.operator](value, number_in(self.value))
         if self.operator == "~":
@@ -100,22 +100,22 @@ def number_in(text: str) -> float | None:
         return None
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a value is missing: null, or no number."""
     return value is None or value != value  # noqa: PLR0124 (NaN has no place in an order)
 
 
-def order_key(value: Any) -> tuple[bool, Any]:
+def order_key(value: object) -> tuple[bool, Any]:
     """The key by which present values are sorted: numbers by size, and after them text."""
     return (False, value) if is_number(value) else (True, setting_text(value))
 
 
-def _equal(present: Any, value: str) -> bool:
+def _equal(present: object, value: str) -> bool:
     if present is None:
         return value.lower() in NONE
     number = number_in(value)

@@ -165,10 +165,10 @@ class RowSelection:
         return values if self.run else next(iter(values), None)
 
     def _check_names(self, rows: Sequence[RowMembers]) -> None:
-        asked = [(c.name, "--where") for c in self.conditions]
-        asked += [(self.sort.removeprefix("-"), "--sort")] if self.sort is not None else []
-        asked += [(name, "--columns") for name in self.columns]
-        unknown = [(name, option) for name, option in asked if self.column(name) is None]
+        requested = [(c.name, "--where") for c in self.conditions]
+        requested += [(self.sort.removeprefix("-"), "--sort")] if self.sort is not None else []
+        requested += [(name, "--columns") for name in self.columns]
+        unknown = [(name, option) for name, option in requested if self.column(name) is None]
         if not unknown:
             return
         names = self.names(rows)

@@ -54,7 +54,7 @@ def settings_of(configuration: Configuration, parts: Plain) -> Settings:
     return settings
 
 
-def setting_text(value: Any) -> str:
+def setting_text(value: object) -> str:
     """A value as conditions compare it: lists and truth values as in the configuration."""
     if isinstance(value, str):
         return value
@@ -63,7 +63,7 @@ def setting_text(value: Any) -> str:
     return str(value)
 
 
-def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:
     """The values below a key; a plug-in's own key holds its name."""
     if not isinstance(value, Mapping):
         yield key, value

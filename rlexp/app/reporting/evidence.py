@@ -64,12 +64,7 @@ def collect_evidence(
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = {t.experiment: survey(workspace.experiment(t.experiment)) for t in parsed_targets}
-    for name, scan in scans.items():
-        if scan.experiment is None:
-            raise RecordError(f"{scan.problem}; 'rlexp ls {name}' lists its runs")
-    for target in parsed_targets:
-        _check_label(target, scans[target.experiment])
+    scans = _scans(parsed_targets, workspace)
     chosen = phase or _common_phase(scans)
     members = [
         m
@@ -103,6 +98,21 @@ def collect_evidence(
             for f in s.runs
         ),
     )
+
+
+def _scans(targets: Sequence[Target], workspace: Workspace) -> dict[str, ExperimentScan]:
+    """The experiments of the targets, as read from disk, by name.
+
+    Raises:
+        RecordError: An experiment or label does not exist, or its definition cannot be read.
+    """
+    scans = {t.experiment: survey(workspace.experiment(t.experiment)) for t in targets}
+    for name, scan in scans.items():
+        if scan.experiment is None:
+            raise RecordError(f"{scan.problem}; 'rlexp ls {name}' lists its runs")
+    for target in targets:
+        _check_label(target, scans[target.experiment])
+    return scans
 
 
 def _sweeps(

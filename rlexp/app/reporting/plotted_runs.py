@@ -100,18 +100,18 @@ def _single_runs(runs: Sequence[RunPaths], phase: Phase | None) -> Evidence:
     distinct = {str(run.folder): run for run in runs}.values()
     members = [_member(run) for run in distinct]
     phases = dict.fromkeys(member.record.spec.phase for member in members)
-    wanted = phase or next(iter(phases))
+    shown_phase = phase or next(iter(phases))
     for member in members:
-        if member.record.spec.phase is not wanted:
+        if member.record.spec.phase is not shown_phase:
             raise ProtocolError(
                 f"runs of different phases are never shown together: {member.name} is a "
-                f"{member.record.spec.phase} run, not a {wanted} run"
+                f"{member.record.spec.phase} run, not a {shown_phase} run"
             )
     several = len({member.experiment for member in members}) > 1
     named = [replace(m, label=m.name if several else m.record.spec.name) for m in members]
     experiments = {run.folder.parent.name: run.folder.parent for run in distinct}
     return Evidence(
-        phase=wanted,
+        phase=shown_phase,
         experiments=tuple(read_experiment(ExperimentPaths(p)) for p in experiments.values()),
         members=tuple(named),
         folders={name: str(folder) for name, folder in experiments.items()},

@@ -75,6 +75,23 @@ class TimedSuggester:
         return suggestion
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionTime:
+    """The time that the tuner took for the suggestions of one command.
+
+    Attributes:
+        suggestions: Number of suggestions.
+        seconds: Duration of all suggestions, in seconds.
+        longest: Duration of the longest suggestion, in seconds.
+        share: `seconds` as a share of the training time of all tuning runs.
+    """
+
+    suggestions: int
+    seconds: float
+    longest: float
+    share: float
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedSweep:
     """The sweep and the settings that one command requests.
@@ -196,6 +213,17 @@ class FolderLedger:
     def choose(self, selection: Selection) -> None:
         """Write the choice, which nothing changes afterwards."""
         write_selection(self.paths, selection)
+
+    def suggestion_time(self, trained: float) -> SuggestionTime:
+        """The time that the tuner took, beside the seconds that all tuning runs trained."""
+        thinking = self.thinking[-1] if self.thinking else None
+        total = thinking.total if thinking else 0.0
+        return SuggestionTime(
+            suggestions=thinking.suggestions if thinking else 0,
+            seconds=total,
+            longest=thinking.longest if thinking else 0.0,
+            share=total / trained if trained else 0.0,
+        )
 
 
 Number = TypeVar("Number", int, float)

@@ -37,6 +37,7 @@ from rlexp.protocol.origin import Origin
 from rlexp.protocol.schema_1 import ConfigurationSchema1
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_file
+from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import without_secrets
@@ -90,7 +91,7 @@ class ChosenTrial:
 
     @property
     def label(self) -> str:
-        """The label of its runs in an experiment of its own."""
+        """The label of its runs in another experiment."""
         return f"{TUNED_LABEL} {self.number}" if self.number else "default"
 
     def origin(self, changes: Iterable[str] = ()) -> Origin:
@@ -165,7 +166,7 @@ def request_trial_again(
             if _section(key) in (*BUDGET_AND_COMPUTE, *EXPERIMENT_KEYS)
         ]
         return _same_trial(trial, kept, [key for _, key in _keyed(kept)], workspace)
-    return _changed_trial(trial, requested, overrides, keys)
+    return _changed_trial(trial, requested, overrides, keys, workspace)
 
 
 def words_from(
@@ -252,7 +253,7 @@ def _same_trial(
     phase, requested = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
     changes = [w for w, k in zip(overrides, keys, strict=True) if _changes_runs(k)]
     experiment = Experiment(
-        name=check_name(root.experiment or f"{trial.paths.name}-trial-{trial.number}"),
+        name=check_name(root.experiment or _name(trial, "", workspace)),
         configurations=(_with_budget(trial, root, overrides, keys),),
         seeds=replace(root.seeds, root=_root(trial, phase, requested, changed=False)),
         failures=root.failures,
@@ -268,7 +269,11 @@ def _same_trial(
 
 
 def _changed_trial(
-    trial: ChosenTrial, requested: RunRequest, overrides: Sequence[str], keys: Sequence[str]
+    trial: ChosenTrial,
+    requested: RunRequest,
+    overrides: Sequence[str],
+    keys: Sequence[str],
+    workspace: Workspace,
 ) -> RunRequest:
     """The experiment of a trial that overrides have changed; its name holds its definition."""
     experiment = requested.experiment
@@ -285,7 +290,11 @@ def _changed_trial(
         seeds=replace(experiment.seeds, root=root),
         origin=trial.origin(changes),
     )
-    name = experiment.name if "experiment" in keys else _name(trial, grown)
+    name = (
+        experiment.name
+        if "experiment" in keys
+        else _name(trial, f"-{derive_name(grown)}", workspace)
+    )
     return replace(requested, experiment=replace(grown, name=check_name(name)))
 
 
@@ -300,12 +309,29 @@ def _given_root(requested: RunRequest, keys: Sequence[str]) -> int | None:
     return requested.experiment.seeds.root if "seeds.root" in keys else None
 
 
-def _name(trial: ChosenTrial, experiment: Experiment) -> str:
-    """A name of the sweep, the trial, the tasks and a hash of the definition."""
-    derived = derive_name(experiment)
-    trial_name = f"-trial-{trial.number}-"
+def _name(trial: ChosenTrial, end: str, workspace: Workspace) -> str:
+    """The name of the experiment of a trial: the sweep, the trial, and what distinguishes it.
+
+    An experiment that was made before `rlexp mv` renamed the sweep keeps its name: under another
+    name, the same command would train it anew.
+    """
+    end = f"-trial-{trial.number}{end}"
     # The name of the sweep is cut, because the hash at the end must stay.
-    return trial.paths.name[: LONGEST_NAME - len(trial_name) - len(derived)] + trial_name + derived
+    present, *former = [
+        f"{n[: LONGEST_NAME - len(end)]}{end}" for n in names_of(trial.paths)[::-1]
+    ]
+    made = (name for name in (present, *former) if _is_of_trial(name, trial, workspace))
+    return next(made, present)
+
+
+def _is_of_trial(name: str, trial: ChosenTrial, workspace: Workspace) -> bool:
+    """Whether an experiment of this name was made from the trial."""
+    try:
+        origin = read_definition(workspace.layout.experiment(name)).origin
+    except RecordError:
+        return False
+    expected = (trial.number, trial.configuration.fingerprint)
+    return origin is not None and (origin.trial, origin.fingerprint) == expected
 
 
 def _changes_runs(key: str) -> bool:

@@ -15,9 +15,10 @@ from stored_runs import stored
 from rlexp.app.commands.extend import ExtendOptions, _Extending, _read_request, _scan, extend
 from rlexp.app.commands.resume import readable_experiment
 from rlexp.app.execution import extension
+from rlexp.app.execution.extension import parent_experiment
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError, RlexpError
+from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
@@ -285,16 +286,20 @@ def test_an_algorithm_that_names_no_settings_is_refused(
     assert "SimpleNamespace has no method 'restarted'" in refusal(silent)
 
 
-@pytest.fixture
-def longer(folder: Path) -> ExperimentPaths:
+def extension_to_200_steps(folder: Path, *words: str) -> ExperimentPaths:
     """An extension of the run to 200 steps, of which no run has begun."""
-    words = ("budget.steps=200", "experiment=longer")
-    request = _read_request("tiny", words, dry(), workspace(folder))
+    request = _read_request("tiny", ("budget.steps=200", *words), dry(), workspace(folder))
     scan, only = _scan(request)
     extension_of_tiny = _Extending(request, scan, readable_experiment(scan), only).extension()
-    paths = Layout(folder / "runs").experiment("longer")
+    paths = Layout(folder / "runs").experiment(extension_of_tiny.experiment.name)
     write_experiment(paths, extension_of_tiny.experiment)
     return paths
+
+
+@pytest.fixture
+def longer(folder: Path) -> ExperimentPaths:
+    """An extension named longer."""
+    return extension_to_200_steps(folder, "experiment=longer")
 
 
 @pytest.mark.usefixtures("replayable")
@@ -310,8 +315,35 @@ def test_a_renamed_parent_stays_the_parent(folder: Path, longer: ExperimentPaths
     ((_, spec),) = read_definition(longer).specs(Phase.TEST)
     inherit(longer.run(spec.name), spec, find_renamed(Layout(folder / "runs"), "tiny"))
     assert 48 == read_run(longer.run(spec.name)).record.step
-    with pytest.raises(ConfigError, match="tiny is now renamed: give that name"):
+    shown = give_json(folder, "run-details", "show", f"longer/{spec.name}")
+    assert shown["extends"].startswith("renamed/")
+    with pytest.raises(RecordError, match="tiny is now renamed: give that name"):
         rlexp(folder, "extend", "tiny", *words)
+
+
+@pytest.mark.usefixtures("replayable")
+def test_an_extension_keeps_its_derived_name_after_its_parent_is_renamed(folder: Path) -> None:
+    """The same command with the new name of the parent continues the extension that exists."""
+    extension_to_200_steps(folder)
+    moved = give_json(folder, "move", "mv", "tiny", "renamed")
+    assert ["tiny-200"] == moved["referring"]
+    words = ("extend", "renamed", "budget.steps=200", "--dry-run")
+    plan = give_json(folder, "extend-outcome", *words)
+    assert ("tiny-200", "renamed") == (plan["experiment"], plan["parent"])
+
+
+@pytest.mark.usefixtures("replayable")
+def test_a_parent_is_found_although_another_experiment_has_its_former_name(folder: Path) -> None:
+    """The parent of a run is the experiment that holds it, and not a later one of the same name."""
+    paths = extension_to_200_steps(folder)
+    extends = read_definition(paths).extends
+    assert extends is not None
+    assert "tiny" == parent_experiment(paths, extends).name
+    give_json(folder, "move", "mv", "tiny", "renamed")
+    stored(Layout(folder / "runs"), "tiny").complete(0, 1.0)
+    assert "renamed" == parent_experiment(paths, extends).name
+    shutil.rmtree(folder / "runs" / "renamed")
+    assert "tiny" == parent_experiment(paths, extends).name
 
 
 @pytest.mark.usefixtures("replayable")

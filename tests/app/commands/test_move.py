@@ -258,6 +258,31 @@ def test_experiments_that_refer_to_it_are_named(alpha: Stored, tmp_path: Path) -
     assert "alpha is named by retrained: in commands" in give(tmp_path, "mv", "alpha", "beta")
 
 
+def test_experiments_that_refer_to_an_earlier_name_are_named(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """After two renamings, the experiments that were made under the first name are named still."""
+    other = stored(Layout(tmp_path / "runs"), "retrained")
+    command = ["rlexp", "run", "--from-sweep=alpha"]
+    other.complete(0, 1.0, provenance={**PROVENANCE, "command": command})
+    give(tmp_path, "mv", "alpha", "beta")
+    assert ["retrained"] == give_json(tmp_path, "move", "mv", "beta", "gamma")["referring"]
+
+
+@pytest.mark.parametrize(
+    "command", ["show alpha", "ls alpha", "run --from-sweep alpha", "resume alpha", "best alpha"]
+)
+@pytest.mark.usefixtures("alpha")
+def test_a_former_name_is_answered_with_the_present_one(tmp_path: Path, command: str) -> None:
+    """A command with the old name is refused with the new one, until the old name is used again."""
+    give(tmp_path, "mv", "alpha", "beta")
+    refused = typed(tmp_path, *command.split())
+    assert "rlexp: experiment alpha is now beta: give that name\n" == refused.err
+    again = stored(Layout(tmp_path / "runs"))
+    again.complete(0, 1.0)
+    assert "is now" not in typed(tmp_path, *command.split(), "--json").err
+
+
 def test_the_same_command_under_the_new_name_does_nothing_more(
     alpha: Stored, tmp_path: Path
 ) -> None:

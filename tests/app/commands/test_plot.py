@@ -19,10 +19,12 @@ from stored_runs import (
     stored,
     study,
 )
-from stored_sweeps import finished_sweep
+from stored_sweeps import finished_sweep, stored_sweep
 
 from rlexp.app.commands.plot import MOST_NEAR, Plot, PlotRequest, list_metrics, plot
 from rlexp.app.commands.report import ReportRequest, report
+from rlexp.app.workspace import Workspace
+from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.seeds import Phase
@@ -169,6 +171,15 @@ def test_a_sweep_shows_its_winner_and_its_default(
     finished_sweep(tmp_path, tmp_path_factory)
     assert {"tuned", "default"} == set(drawn(tmp_path, "made_up").labels)
     assert "tuning" == drawn(tmp_path, "made_up", phase="tuning").phase
+
+
+def test_a_sweep_without_test_runs_names_the_command_for_its_trials(tmp_path: Path) -> None:
+    """The command has the phase, and the packages that this command may import."""
+    stored_sweep(tmp_path).go_on(until=SweepStage.SEARCH)
+    request = PlotRequest(targets=("made_up",))
+    with pytest.raises(RecordError) as refused:
+        plot(request, Workspace.here(("json",), folder=tmp_path))
+    assert "rlexp plot made_up --allow-import json --phase tuning" == refused.value.command
 
 
 def test_the_list_names_everything_that_was_measured(alpha: Stored, tmp_path: Path) -> None:

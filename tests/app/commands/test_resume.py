@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from rlexp.app.commands.resume import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.provenance import read_last_command
+from rlexp.app.sweeps.request import read_sweep
 from rlexp.cli.resume import execute as resume
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
@@ -263,6 +265,16 @@ def test_a_sweep_with_an_unusable_command_is_refused(
     record(sweep.paths, command)
     with pytest.raises((RecordError, ConfigError), match=message):
         resume(["made_up"], DRY, sweep.study, console())
+
+
+def test_the_command_for_a_sweep_of_another_name_can_be_pasted(tmp_path: Path) -> None:
+    """The refusal of a recorded command with another name prints a command with one name."""
+    sweep = sweep_in_progress(tmp_path, *WORDS)
+    record(sweep.paths, ("rlexp", "sweep", *WORDS[:-1], "experiment=other"))
+    with pytest.raises(RecordError) as refused:
+        resume(["made_up"], DRY, sweep.study, console())
+    words = shlex.split(str(refused.value).partition("experiment=made_up: rlexp sweep ")[2])
+    assert "made_up" == read_sweep(None, words, sweep.study).experiment.name
 
 
 def test_a_sweep_stops_at_the_recorded_stage(

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from command_line import rlexp
+from command_line import give_json, rlexp
 from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console, output
@@ -49,6 +49,14 @@ def test_steps_and_scores_of_the_evidence_are_consistent(
         == (winner.parameters["algorithm.n_epochs"])
     )
     assert 2 == sum(t.eligible for t in sweep_evidence.trials)
+
+
+def test_a_list_has_no_aggregate_over_the_trials_of_a_search(tmp_path: Path) -> None:
+    """The scores of different trials are never put together, in a sweep that has no test runs."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(until=SweepStage.SEARCH)
+    (row,) = give_json(tmp_path, "listing", "ls")["rows"]
+    assert ("tuning", None, None) == (row["phase"], row["estimate"], row["interval"])
 
 
 def test_screened_trials_ended_before_promoted_ones(

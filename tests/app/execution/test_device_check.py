@@ -76,3 +76,14 @@ def test_imported_runs_have_no_device() -> None:
     """Runs of other tools name no device, and are not refused."""
     check_devices([None], local(None))
     check_devices(["mps"], Pull(workers=1, grace=1.0))
+
+
+def test_a_recorded_device_is_not_advised_to_be_changed(tmp_path: Path) -> None:
+    """No word changes the device of recorded runs, so only other machines or names are advised."""
+    assert (
+        0
+        == rlexp(tmp_path, "run", MISSING, "experiment=recorded", "executor=pull", "--detach").code
+    )
+    for command in (["resume", "recorded"], ["run", MISSING, "experiment=recorded"]):
+        with pytest.raises(ConfigError, match=r"not here; choose other machines .* another name"):
+            rlexp(tmp_path, *command, "executor=local")

@@ -11,6 +11,7 @@ from quick_parts import quick_parts
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
 from rlexp.app.commands.configuration import show_configuration
+from rlexp.app.commands.move import move
 from rlexp.app.execution.request import RunRequest
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.engine.sweep_source import SweepStage
@@ -78,6 +79,20 @@ def test_different_words_have_different_names(stored: StoredSweep) -> None:
     names = {requested(stored, word).experiment.name for word in words}
     assert 4 == len({*names, requested(stored).experiment.name})
     assert "mine" == requested(stored, words[0], "experiment=mine").experiment.name
+
+
+@pytest.mark.parametrize("words", [(), ("algorithm.gamma=0.5",), ("environment=acrobot",)])
+def test_an_experiment_keeps_its_name_after_its_sweep_is_renamed(
+    stored: StoredSweep, words: tuple[str, ...]
+) -> None:
+    """The same command with the new name of the sweep continues the experiment that exists."""
+    before = requested(stored, *words).experiment
+    write_experiment(ExperimentPaths(stored.study.layout.root / before.name), before)
+    move("made_up", "renamed", stored.study)
+    after = request_trial_again(SweepTrial("renamed", None), words, stored.study).experiment
+    assert (before.name, before.fingerprint) == (after.name, after.fingerprint)
+    other = request_trial_again(SweepTrial("renamed", 0), words, stored.study).experiment
+    assert other.name.startswith("renamed-trial-0")
 
 
 def test_a_changed_trial_does_not_use_the_test_seeds_of_its_sweep(stored: StoredSweep) -> None:
