@@ -54,7 +54,7 @@ class ExperimentRow:
         metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
         estimate: The aggregate of the scores of an experiment with one configuration, in units of
             the task's return: of the test phase, or of its only phase. Null if there are several
-            configurations.
+            configurations, and for a sweep without test runs, whose runs are of several trials.
         interval: The aggregate with its interval and the method that computed it.
         last: The time of the latest record, in seconds since 1970.
         problem: Why its definition cannot be read; null if it can.
@@ -484,12 +484,14 @@ def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> Exper
 def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | None:
     """The aggregate of an experiment with one configuration; None if it has several.
 
-    It is that of the test phase, or of the only phase.
+    It is that of the test phase, or of the only phase. Of a sweep, it is never that of tuning or
+    selection runs: these are runs of different trials.
     """
     experiment, phases = survey.experiment, survey.phases
     if experiment is None or len(experiment.configurations) != 1 or not phases:
         return None
-    entries = survey.entries(Phase.TEST if len(phases) > 1 else phases[0])
+    of_test = len(phases) > 1 or experiment.sweep is not None
+    entries = survey.entries(Phase.TEST if of_test else phases[0])
     records = [stored.record for _, stored in entries]
     scoreless = sum(record.scoreless for record in records)
     worst = worst_scores(experiment.configurations[0], experiment, scoreless)

@@ -359,7 +359,7 @@ def summarise(
         past=RestartCounts.of(stored.record for _, stored in entries),
         cells=tuple(
             _cell(c, table, records.get(id(c), []), experiment, leading, plan)
-            for c in experiment.configurations
+            for c in experiment.of_phase(phase)
         ),
         runs=tuple(describe_run(c, stored) for c, stored in entries),
     )

@@ -126,6 +126,22 @@ def test_a_study_becomes_a_sweep_to_look_at(store: str) -> None:
     assert "5 of 5 attempts match the ledger" in give("verify", "alpha")
 
 
+def test_the_values_of_trials_are_not_averaged(store: str) -> None:
+    """The listing of experiments has no score of a study, and that of configurations one a trial."""
+    give("import", store, *WORDS)
+    (row,) = json.loads(give("ls", "--json"))["rows"]
+    assert (None, None) == (row["estimate"], row["interval"])
+    groups = json.loads(give("ls", "alpha", "--group", "--json"))["rows"]
+    shown = {row["label"]: (row["n"], row["estimate"]) for row in groups}
+    assert {
+        "trial 0": (1, 10.0),
+        "trial 1": (1, 30.0),
+        "trial 2": (0, None),
+        "trial 3": (1, 20.0),
+        "trial 4": (0, None),
+    } == shown
+
+
 def test_the_document_names_the_best_trial(store: str) -> None:
     """The JSON document has the direction, the states and the best trial with its parameters."""
     search = json.loads(give("import", store, *WORDS, "--json"))["search"]

@@ -300,6 +300,17 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     assert "tuning seeds" not in printed
 
 
+def test_ls_never_averages_trials(tmp_path: Path) -> None:
+    """During the search, an experiment has no score, and each trial is a configuration."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=4)
+    (row,) = rlexp(tmp_path, "ls", "--json").document("listing")["rows"]
+    assert (None, None) == (row["estimate"], row["interval"])
+    groups = rlexp(tmp_path, "ls", "--group", "--json").document("listing")["rows"]
+    assert {("tuning", 1)} == {(row["phase"], row["n"]) for row in groups}
+    assert 4 == len({row["label"] for row in groups})
+
+
 def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None:
     """A finalist without a score on every selection seed cannot win against a complete one."""
 
