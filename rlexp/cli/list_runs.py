@@ -27,18 +27,18 @@ def list_runs(
         typer.Option(
             "--where",
             help="Only rows with state=failed, task~cartpole, score>400, algorithm=ppo, "
-            "algorithm.learning_rate<0.001, tag=paper …; may be repeated.",
+            "algorithm.learning_rate<0.001, success>0.5, tag=paper …; may be repeated.",
         ),
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option("--sort", help="Sort by this column or key; -column reverses the order."),
+        typer.Option(
+            "--sort", help="Sort by this column, key or measure; -column reverses the order."
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--columns", help="Columns and keys to show: run,score,algorithm.learning_rate."
-        ),
+        typer.Option("--columns", help="Columns, keys and measures to show: run,score,success."),
     ] = None,
     names: Annotated[
         bool,
