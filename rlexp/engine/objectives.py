@@ -7,7 +7,7 @@ from statistics import median
 from typing import TypeGuard
 
 from rlexp.protocol.measures import RETURN
-from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Aggregate
+from rlexp.protocol.sweep import LOWEST_SCORE, MINIMISED, RECORDED_OBJECTIVES, Aggregate
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
@@ -65,7 +65,7 @@ class Objectives:
     def pruned_by(self) -> str:
         """The quantity by whose evaluations trials are pruned: `return`, or a measure."""
         first = self.names[0]
-        if first in OBJECTIVES:
+        if first in RECORDED_OBJECTIVES:
             return RETURN if first in {"final", "auc", "last_window"} else self.score_quantity
         return first
 
@@ -79,7 +79,7 @@ class Objectives:
     @property
     def _scores_low(self) -> bool:
         """Whether lower scores are better, by their direction or by the first objective."""
-        return self.score_minimised or self.names[0] == "lowest_score"
+        return self.score_minimised or self.names[0] == LOWEST_SCORE
 
     def height(self, evaluation: Evaluated) -> float:
         """The value by which a pruner judges an evaluation; greater is better."""
@@ -88,10 +88,10 @@ class Objectives:
     def judged(self, record: RunRecord) -> float | None:
         """The value by which a pruner judges a whole run; greater is better."""
         first = self.names[0]
-        value = record.score if first in OBJECTIVES else self._of_run(first, record)
+        value = record.score if first in RECORDED_OBJECTIVES else self._of_run(first, record)
         if not _is_value(value):
             return None
-        minimised = self._scores_low if first in OBJECTIVES else first in self.minimised
+        minimised = self._scores_low if first in RECORDED_OBJECTIVES else first in self.minimised
         return -value if minimised else value
 
     def combine(self, values: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import PLUG_IN
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS, Phase, SeedPlan
 from rlexp.protocol.space import Space
-from rlexp.protocol.sweep import Sweep, SweepPlan
+from rlexp.protocol.sweep import LOWEST_SCORE, Sweep, SweepPlan
 from rlexp.records.events import Ending, Failure
 
 SEED = 0
@@ -167,7 +167,7 @@ def _sweep(read: ImportedSweep) -> Sweep:
             hours=None,
             allocation="fixed",
             promoted=1.0,
-            objective=("lowest_score",) if read.minimised else ("score",),
+            objective=(LOWEST_SCORE,) if read.minimised else ("score",),
             aggregate="mean",
             finalists=1,
             lag=None,
