@@ -63,6 +63,7 @@ class ImportedSweep:
         task: The task that the user names.
         label: The label that the user names; by default the name of the study.
         metric: What is optimised.
+        other_objectives: The names of objectives of the study that are not imported.
         minimised: Whether lower values are better.
         space: The searched parameters.
         trials: The trials that have ended, by number.
@@ -79,6 +80,7 @@ class ImportedSweep:
     space: Space
     trials: tuple[SearchedTrial, ...]
     files: tuple[tuple[str, str], ...]
+    other_objectives: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property

@@ -194,6 +194,31 @@ def test_what_is_minimised_stays_minimised() -> None:
     assert "best 10.00 (trial 0)" in give("status", "alpha")
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_one_of_several_objectives_is_imported(named: bool) -> None:
+    """Without `--metric`, and after an import, one line has the names of the objectives."""
+    storage = JournalStorage(JournalFileBackend("study.log"))
+    study = optuna.create_study(
+        storage=storage, study_name="two", directions=["maximize", "minimize"]
+    )
+    for k in (1.0, 2.0):
+        study.tell(study.ask({"lr": optuna.distributions.FloatDistribution(0.0, 1.0)}), (k, k + 5))
+    first, second, shown = ("0", "1", "objective value 1")
+    if named:
+        with pytest.warns(optuna.exceptions.ExperimentalWarning):
+            study.set_metric_names(["reward", "cost"])
+        first, second, shown = ("reward", "cost", "cost")
+    words = ("import", "study.log", "--task", "t", "--steps", "500", "--experiment")
+    refused = refusal_of(*words, "alpha")
+    assert f"2 objectives: name one with --metric (there are: {first}, {second})" in refused
+    output = give(*words, "alpha", "--metric", second)
+    assert f"two has 2 objectives, and an import holds one of them: {shown}." in output
+    assert f"choose it with --metric ({first}) and another name" in output
+    assert f"Best of them by {shown} (minimize): trial 0 with 6.00" in output
+    assert "Best of them" in give(*words, "beta", "--metric", first)
+    assert "holds other results" in refusal_of(*words, "alpha", "--metric", first)
+
+
 def test_equal_trials_keep_their_values() -> None:
     """Two trials with equal parameters and different values both stay."""
     study = optuna.create_study(storage=JournalStorage(JournalFileBackend("study.log")))

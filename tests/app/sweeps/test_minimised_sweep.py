@@ -36,7 +36,7 @@ MINIMISED = ("budget.score=cost", "environment.measures={cost: {direction: minim
 
 def skill(spec: RunSpec) -> float:
     """A score with its best epochs in the middle, and some luck on tuning seeds."""
-    epochs, rate = spec.algorithm["n_epochs"], spec.algorithm["learning_rate"]
+    epochs, rate = int(spec.algorithm["n_epochs"]), float(spec.algorithm["learning_rate"])
     luck = 7.0 * ((spec.seed + epochs) % 3) if spec.phase is Phase.TUNING else spec.seed
     return 200.0 - (epochs - 12) ** 2 - 3.0 * abs(log10(rate) + 3) + luck
 
