@@ -1,6 +1,7 @@
 """Runs in an environment of one's own are scored, listed, compared and exported by its measures."""
 
 import csv
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from command_line import give, give_json, rlexp, typed
 from last_words import last_words
 from quick_parts import quick_parts
 from shop_environment import SHOP, open_shop
-from stored_runs import ended, evaluated, stored
+from stored_runs import ended, evaluated, stored, study
 
+from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.app.commands.load import load
+from rlexp.cli.list_runs import show_listing
+from rlexp.console import Console
 from rlexp.errors import ProtocolError
 from rlexp.records.events import Ending
 from rlexp.store.layout import Layout
@@ -77,6 +81,26 @@ def test_listings_select_sort_and_show_by_measures(shop: Path) -> None:
         "there is no column 'suces'; did you mean 'success'?"
         in typed(shop, "ls", "--where", "suces>0.5").err
     )
+
+
+def test_a_narrow_terminal_leaves_out_wide_columns(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At 80 columns no row is folded, and a command shows the columns that are left out."""
+    listing = list_runs(ListRequest("dear", where=("seed=0",)), study(shop))
+    console = Console()
+    console.out.width = 80
+    show_listing(listing, console)
+    lines = capsys.readouterr().out.splitlines()
+    assert ["Left", "out"] == lines[-1].split()[:2]
+    assert max(map(len, lines[:-1])) <= 80
+    assert len(listing.rows) == sum(line.startswith("ppo-test-0-") for line in lines)
+    command = lines[-1].partition("; to see them: ")[2]
+    assert "rlexp ls dear --where seed=0 --columns run,measures" in command
+    assert "cost" in give(shop, *shlex.split(command)[1:])
+    console.out.width = 200
+    show_listing(listing, console)
+    assert "Left out" not in capsys.readouterr().out
 
 
 def test_a_label_must_fulfil_all_conditions_on_keys_and_measures(shop: Path) -> None:
