@@ -161,6 +161,7 @@ def sweep(
 def best(
     name: str,
     *,
+    trial: int | None = None,
     form: str | None = None,
     save: str | None = None,
     workspace: Folder = ".",
@@ -170,6 +171,7 @@ def best(
 
     Args:
         name: The name of the sweep.
+        trial: The number of the trial; None chooses the winner, or else the best trial so far.
         form: The form of the returned text: `yaml`, `args`, `json` or `rl-zoo`; None for no text.
         save: The name of the benchmark to write; None writes nothing.
         workspace: The folder with `runs/` and `conf/`; by default the current folder.
@@ -182,7 +184,7 @@ def best(
     from rlexp.app.commands.best import BestRequest, read_format
     from rlexp.app.commands.best import best as use_case
 
-    request = BestRequest(sweep=name, form=read_format(form), save=save)
+    request = BestRequest(sweep=name, trial=trial, form=read_format(form), save=save)
     return use_case(request, _workspace(workspace, allow_import))
 
 

@@ -18,6 +18,7 @@ from evidence_samples import (
 
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Evaluated
 from rlexp.reports.evidence.runs import Evidence, PlannedRun
 
 RATES, EPOCHS = (0.0001, 0.001, 0.01), (4, 10)
@@ -67,6 +68,33 @@ def members(spread: Sequence[float] = SPREAD) -> list[PlannedRun]:
 def grid() -> Evidence:
     """Six settings of one algorithm on two tasks, three seeds each."""
     return evidence(by_label(members()))
+
+
+def grid_of_costs() -> Evidence:
+    """The grid, scored by a cost that is the negated return."""
+    return evidence(by_label(map(_scored_by_cost, members())))
+
+
+def _scored_by_cost(planned: PlannedRun) -> PlannedRun:
+    configuration = replace(
+        planned.configuration,
+        budget=replace(planned.configuration.budget, score="cost"),
+        measures={"cost": {"direction": "minimise"}},
+    )
+    record = planned.record
+    assert record.final is not None
+
+    def negated(event: Evaluated) -> Evaluated:
+        costs = tuple(-value for value in event.returns)
+        return replace(event, returns=(0.0,) * len(costs), measures={"cost": costs})
+
+    record = replace(
+        record,
+        spec=run_spec(configuration, record.spec.seed),
+        evaluations=tuple(map(negated, record.evaluations)),
+        final=negated(record.final),
+    )
+    return replace(planned, configuration=configuration, record=record)
 
 
 def by_label(unordered: Iterable[PlannedRun]) -> list[PlannedRun]:

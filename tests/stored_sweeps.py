@@ -18,7 +18,7 @@ from rlexp.app.sweeps.state import read_runs, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Event, RunStarted
+from rlexp.records.events import Evaluated, Event, RunStarted
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import new_attempt, read_run, write_experiment, write_run
@@ -54,11 +54,15 @@ def by_epochs(spec: RunSpec) -> float:
 
 @dataclass(slots=True)
 class StoredSweep:
-    """A sweep whose runs end at once with a score, or as failed without one."""
+    """A sweep whose runs end at once with a score, or as failed without one.
+
+    With a `cost`, the negated score is a measure of this name, and every return is 0.
+    """
 
     study: Workspace
     words: Sequence[str] = WORDS
     score: Score = by_epochs
+    cost: str | None = None
     made: list[RunSpec] = field(default_factory=list)
 
     @property
@@ -93,11 +97,23 @@ class StoredSweep:
         attempt.log.write_text("Traceback: it broke\n")
         score = self.score(spec)
         events: list[Event] = [RunStarted(time=STARTED, attempt=1, pid=1, host="here")]
-        events += failed() if score is None else completed(score)
+        events += failed() if score is None else self._completed(score)
         with closing(JournalWriter(attempt.journal)) as journal:
             for event in events:
                 journal.append(event)
         return paths
+
+    def _completed(self, score: float) -> list[Event]:
+        return [
+            replace(
+                event,
+                returns=(0.0,) * len(event.returns),
+                measures={self.cost: tuple(-value for value in event.returns)},
+            )
+            if self.cost is not None and isinstance(event, Evaluated)
+            else event
+            for event in completed(score)
+        ]
 
 
 @cache

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 def best(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep in runs/.")],
+    trial: Annotated[
+        int | None,
+        typer.Option("--trial", help="Show this trial instead of the best one.", min=0),
+    ] = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -39,7 +43,7 @@ def best(
     from rlexp.app.commands.best import BestRequest, read_format
     from rlexp.app.commands.best import best as use_case
 
-    request = BestRequest(sweep=sweep, form=read_format(form), save=save)
+    request = BestRequest(sweep=sweep, trial=trial, form=read_format(form), save=save)
     result = use_case(request, current_workspace(allow_import))
     render_result(result, console_for(as_json=as_json), show_best)
 
@@ -122,10 +126,12 @@ def _comparison_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
 
     if result.optimism is not None:
         digits = decimals_for_span(abs(result.optimism.estimate))
-        yield (
-            "Optimism of tuning (tuning score minus test score): "
-            f"{with_ends(result.optimism, digits)}"
+        difference = (
+            "test score minus tuning score, because lower is better"
+            if result.lower_is_better
+            else "tuning score minus test score"
         )
+        yield (f"Optimism of tuning ({difference}): {with_ends(result.optimism, digits)}")
     if result.improvement is not None:
         yield (
             "Probability that a test run of the winner beats one of the default: "

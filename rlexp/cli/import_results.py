@@ -230,6 +230,12 @@ def _search_remarks(search: "ImportedSearch") -> "Iterator[str]":
 
     counts = ", ".join(f"{number} {state}" for state, number in search.trials.items())
     yield f"Trials: {counts}."
+    if search.other_objectives:
+        yield (
+            f"{search.study} has {len(search.other_objectives) + 1} objectives, and an import holds "
+            f"one of them: {search.metric}. To import another one, choose it with --metric "
+            f"({', '.join(search.other_objectives)}) and another name with --experiment."
+        )
     if search.best is not None and search.value is not None:
         values = ", ".join(f"{key} = {value}" for key, value in search.parameters.items())
         yield (

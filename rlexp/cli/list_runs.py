@@ -27,18 +27,18 @@ def list_runs(
         typer.Option(
             "--where",
             help="Only rows with state=failed, task~cartpole, score>400, algorithm=ppo, "
-            "algorithm.learning_rate<0.001, tag=paper …; may be repeated.",
+            "algorithm.learning_rate<0.001, success>0.5, tag=paper …; may be repeated.",
         ),
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option("--sort", help="Sort by this column or key; -column reverses the order."),
+        typer.Option(
+            "--sort", help="Sort by this column, key or measure; -column reverses the order."
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--columns", help="Columns and keys to show: run,score,algorithm.learning_rate."
-        ),
+        typer.Option("--columns", help="Columns, keys and measures to show: run,score,success."),
     ] = None,
     names: Annotated[
         bool,
@@ -99,6 +99,8 @@ class Columns:
         return [name for name in self.printed if name not in empty | shared]
 
 
+WIDE = ("parameters", "measures", "began", "note", "last")
+"""Columns that are left out, in this order, where the table is wider than the terminal."""
 LONGEST_NOTE = 40
 """Most characters of a note in a table."""
 COLUMNS = {
@@ -158,9 +160,46 @@ def show_listing(listing: "Listing", console: "Console") -> None:
     rows = _table_rows(listing, columns)
     if shared := named.shared(rows):
         console.line(" · ".join(shared))
-    console.table(rows, named.shown(rows))
+    shown = named.shown(rows)
+    fitting = shown if listing.columns else fitting_columns(rows, shown, console.out.width)
+    console.table(rows, fitting)
+    if left := [name for name in shown if name not in fitting]:
+        console.line(
+            f"Left out at this width: {', '.join(left)}; to see them: {_command(listing, left)}"
+        )
     for line in _interval_lines(listing):
         console.line(line)
+
+
+def fitting_columns(rows: "Rows", shown: "Sequence[str]", width: int) -> list[str]:
+    """The columns of a table without those that make it wider than the terminal.
+
+    Args:
+        rows: The rows.
+        shown: The columns of the whole table.
+        width: Columns of characters of the terminal.
+    """
+    from rlexp.text import format_cell
+
+    widths = {n: max(len(n), *(len(format_cell(row[n])) for row in rows)) + 2 for n in shown}
+    kept = list(shown)
+    for name in WIDE:
+        # No gap follows the last column.
+        if sum(widths[n] for n in kept) - 2 > width and name in kept:
+            kept.remove(name)
+    return kept
+
+
+def _command(listing: "Listing", columns: "Sequence[str]") -> str:
+    """The command that shows the columns that a table has no space for."""
+    import shlex
+
+    target = [listing.experiment] if listing.experiment else []
+    group = ["--group"] if listing.kind == "configurations" else []
+    where = [word for condition in listing.where for word in ("--where", condition)]
+    first = {"runs": "run", "configurations": "label"}.get(listing.kind, "experiment")
+    words = ["rlexp", "ls", *target, *group, *where, "--columns", ",".join([first, *columns])]
+    return shlex.join(words)
 
 
 def _asked(listing: "Listing") -> Columns:

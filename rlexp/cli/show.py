@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ShowResult,
     )
     from rlexp.app.reading.summary import AttemptRow, CheckpointCost
+    from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
 EVALUATION_COLUMNS = ("step", "mean", "min", "max", "episodes", "policy")
@@ -35,7 +36,7 @@ MOST_EVALUATIONS = 40
 """Most evaluations that are printed; the JSON document has all."""
 
 CURVE_ROWS = 4
-"""Rows of the axes of a run's learning curve; with title and horizontal axis, it has eight."""
+"""Rows of the axes of a small learning curve; with title and horizontal axis, it has eight."""
 
 
 def show(
@@ -45,15 +46,19 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show an experiment or a run: scores, states, evaluations."""
-    from rlexp.app.commands.show import ShowPart
+    from rlexp.app.commands.show import ExperimentDetails, ShowPart
     from rlexp.app.commands.show import show as use_case
 
     part = (
         ShowPart.CONFIG if show_config else ShowPart.PROVENANCE if provenance else ShowPart.RESULT
     )
     console = console_for(as_json=as_json)
-    shown = use_case(target, part, current_workspace())
+    workspace = current_workspace()
+    shown = use_case(target, part, workspace)
     render_result(shown, console, show_details)
+    if isinstance(shown, ExperimentDetails) and not as_json:
+        show_curves(shown, console, workspace)
+        console.line(f"To see every run: {shlex.join(['rlexp', 'ls', shown.experiment])}")
 
 
 def show_details(shown: "ShowResult", console: "Console") -> None:
@@ -91,7 +96,18 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
         yield from summary_lines(summary)
     for problem in details.problems:
         yield f"Damaged: {problem}"
-    yield f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}"
+
+
+def show_curves(details: "ExperimentDetails", console: "Console", workspace: "Workspace") -> None:
+    """Show a small figure of the learning curves of an experiment, with a line for each label."""
+    from rlexp.app.commands.show_curves import small_curves
+
+    curves = small_curves(details, workspace)
+    for figure, notes in zip(curves.figures, curves.notes, strict=True):
+        console.line()
+        console.plot(figure, notes, CURVE_ROWS)
+    if curves.figures:
+        console.line(f"Line: {curves.aggregate} over runs. With bands: {curves.command}")
 
 
 def annotation_lines(details: "ExperimentDetails | RunDetails") -> "Iterator[str]":

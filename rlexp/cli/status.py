@@ -70,7 +70,7 @@ def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -
 
 
 def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
-    from rlexp.text import format_score
+    from rlexp.console.formatting import mean_text
 
     yield f"{status.experiment}: " + ("running" if status.driven else "not running")
     if status.sweep is None and status.sweep_problem is None:
@@ -79,7 +79,7 @@ def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
     yield from (f"  {line}" for line in _queue_lines(status))
     yield from (f"  {line}" for line in status.past.sentences())
     for run in status.running:
-        last = "" if run.last_return is None else f", return {format_score(run.last_return, 1)}"
+        last = "" if run.last_mean is None else f", {mean_text(run.quantity, run.last_mean)}"
         yield f"  {run.run} at step {run.step:,} of {run.steps:,}{last}"
     yield from (f"  damaged: {problem}" for problem in status.problems)
 

@@ -15,13 +15,25 @@ if TYPE_CHECKING:
 
 def progress(running: "RunInFlight") -> str:
     """The share of steps done and the mean of the last evaluation (`40% return 12.5`)."""
-    total, last = running.spec.budget["steps"], ""
-    if running.last:
-        quantity = quantity_of(running.spec.budget["score"])
-        digits = 1 if quantity == RETURN else 3
-        mean = format_score(running.last.mean_of(quantity), digits, separator="")
-        last = f" {quantity} {mean}"
-    return f"{min(running.step / total, 1):.0%}{last}"
+    return " ".join(filter(None, (share_done(running), last_mean(running))))
+
+
+def share_done(running: "RunInFlight") -> str:
+    """The share of steps done (`40%`)."""
+    return f"{min(running.step / running.spec.budget['steps'], 1):.0%}"
+
+
+def last_mean(running: "RunInFlight") -> str:
+    """The mean of what is scored in the last evaluation (`return 12.5`); empty before the first."""
+    if running.last is None:
+        return ""
+    quantity = quantity_of(running.spec.budget["score"])
+    return mean_text(quantity, running.last.mean_of(quantity))
+
+
+def mean_text(quantity: str, mean: float) -> str:
+    """A mean of an evaluation with its quantity (`return 12.5`, `success 0.833`)."""
+    return f"{quantity} {format_score(mean, 1 if quantity == RETURN else 3, separator='')}"
 
 
 def ending(record: "RunRecord", *, again: bool) -> str:

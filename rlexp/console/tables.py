@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console.formatting import ending, progress
-from rlexp.text import format_cell, format_duration, format_score, safe_for_terminal
+from rlexp.console.formatting import ending, last_mean, progress, share_done
+from rlexp.text import format_cell, format_duration, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -38,7 +38,7 @@ class LiveTable:
     def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Redraw the table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("run", "seed", "steps", "", "return", "steps/s", "left"):
+        for name in ("run", "seed", "steps", "", "evaluation", "steps/s", "left"):
             table.add_column(name, justify="left" if name in {"run", ""} else "right")
         now = monotonic()
         for run in list(running)[:MOST_RUNS]:
@@ -51,8 +51,8 @@ class LiveTable:
                 escape(run.spec.name),
                 str(run.spec.seed),
                 f"{run.step:,}",
-                progress(run).split(" ")[0],
-                format_score(run.last.mean, 1) if run.last else "—",
+                share_done(run),
+                escape(last_mean(run)) or "—",
                 f"{speed:,.0f}" if run.step else "—",
                 left if run.step < total else "evaluating",
             )

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TypeGuard
 
 from rlexp.protocol.measures import RETURN
-from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Aggregate
+from rlexp.protocol.sweep import LOWEST_SCORE, MINIMISED, RECORDED_OBJECTIVES, Aggregate
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
@@ -65,7 +65,7 @@ class Objectives:
     def pruned_by(self) -> str:
         """The quantity by whose evaluations trials are pruned: `return`, or a measure."""
         first = self.names[0]
-        if first in OBJECTIVES:
+        if first in RECORDED_OBJECTIVES:
             return RETURN if first in {"final", "auc", "last_window"} else self.score_quantity
         return first
 
@@ -79,7 +79,7 @@ class Objectives:
     @property
     def _scores_low(self) -> bool:
         """Whether lower scores are better, by their direction or by the first objective."""
-        return self.score_minimised or self.names[0] == "lowest_score"
+        return self.score_minimised or self.names[0] == LOWEST_SCORE
 
     def height(self, evaluation: Evaluated) -> float:
         """The value by which a pruner judges an evaluation; greater is better."""
@@ -89,7 +89,7 @@ class Objectives:
         """The value by which a pruner judges a whole run; greater is better."""
         first = self.names[0]
         # The mean return of a run that is scored by a measure is an objective of its own.
-        by_score = first in OBJECTIVES and self.pruned_by == self.score_quantity
+        by_score = first in RECORDED_OBJECTIVES and self.pruned_by == self.score_quantity
         value = record.score if by_score else self._of_run(first, record)
         if not _is_value(value):
             return None

@@ -20,6 +20,7 @@ from rlexp.records.events import Ending, Evaluated, StopRequest
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT, Finalist, Selection
 from rlexp.records.trial import TrialState
+from rlexp.text import format_count
 from rlexp.tuners import Suggestion
 
 
@@ -130,8 +131,8 @@ def choose(
     # `max` returns the first of equal finalists: the one that is better on tuning seeds.
     winner = max(merits, key=lambda number: merits[number])
     rule = (
-        f"best {aggregate} {objective} on {seeds} selection seeds among {len(merits)} finalists, "
-        f"which were the best on {question.seeds} tuning seeds"
+        f"best {aggregate} {objective} on {seeds} selection seeds among "
+        f"{format_count(len(merits), 'finalist')}, the best on {question.seeds} tuning seeds"
     )
     return Selection(winner=winner, finalists=scored, rule=rule)
 

@@ -12,11 +12,14 @@ from rlexp.protocol.identity import Plain, identifying
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
 
-OBJECTIVES = (
-    *("score", "final", "auc", "last_window", "spread", "steps_to_threshold", "lowest_score"),
-)
+OBJECTIVES = ("score", "final", "auc", "last_window", "spread", "steps_to_threshold")
 """Objectives that every run has; any other objective names a measure of the final evaluation."""
-MINIMISED = frozenset({"lowest_score", "spread", "steps_to_threshold"})
+LOWEST_SCORE = "lowest_score"
+"""The score, minimised: an objective of imported studies and of older sweeps. In new sweeps, the
+declaration of a measure has the direction."""
+RECORDED_OBJECTIVES = (*OBJECTIVES, LOWEST_SCORE)
+"""Objectives in records that are no measures."""
+MINIMISED = frozenset({LOWEST_SCORE, "spread", "steps_to_threshold"})
 """Those of them whose lower values are better, whatever the score is."""
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
@@ -42,7 +45,7 @@ class SweepPlan:
             best.
         promoted: Fraction of the screened configurations that continue on all tuning seeds.
         objective: The objective, or several; `score` is the score that the budget declares. A
-            name that is not in `OBJECTIVES` is a measure: its mean over the final episodes.
+            name that is not in `RECORDED_OBJECTIVES` is a measure: its mean over the final episodes.
         aggregate: Aggregate over the tuning seeds of a trial.
         finalists: Number of trials that are scored again on selection seeds.
         lag: Trial n is suggested from the trials 0 … n − 1 − lag; null: 2 × workers − 1.

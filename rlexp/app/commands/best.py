@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 
 ROOT = "seeds.root"
 """The key of the number from which all seeds are derived."""
+PACKAGE = "@package _global_"
+"""The first comment of a benchmark, by which Hydra merges its settings at the top."""
+ORIGIN = (
+    *(PACKAGE, "The winner of the sweep ", "A trial of the sweep "),
+    *("The best trial so far of the sweep ", "Mean scores: ", "It has no mean score."),
+    *("It is not selected yet: ", "It was not selected: ", f"{ROOT} keeps the test seeds "),
+    "sha256 of selection.json: ",
+)
+"""The beginnings of the comments that are written above the settings of a benchmark."""
 
 
 class BestFormat(StrEnum):
@@ -57,11 +66,13 @@ class BestRequest:
 
     Attributes:
         sweep: The name of the sweep.
+        trial: The number of the trial; None chooses the winner, or else the best trial so far.
         form: The form in which the hyperparameters are written; None writes no text.
         save: The name of the benchmark to save; None saves nothing.
     """
 
     sweep: str
+    trial: int | None = None
     form: BestFormat | None = None
     save: str | None = None
 
@@ -85,21 +96,25 @@ class ParameterRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestTrialOfSweep:
-    """The best trial of a sweep, with its scores and hyperparameters.
+    """The best trial of a sweep, or the trial that was named, with its scores and hyperparameters.
 
     Attributes:
         experiment: The name of the sweep.
-        trial: The number of the trial: the winner, or else the best trial so far.
+        trial: The number of the trial: the named one, the winner, or else the best trial so far.
         trials: Number of trials of the sweep.
         selected: Whether the sweep has selected it as its winner.
+        winner: The number of the trial that the sweep has selected; null before the selection.
+        lower_is_better: Whether the scores are of a measure that is declared as minimised.
         rule: The rule by which the winner was selected; null before the selection.
         caution: Why its scores are no result yet; null once the winner has test scores.
         parameters: The searched hyperparameters.
         scores: Its scores and those of the default configuration, by phase, each with the mean and
             its interval. Before the selection there are tuning scores only.
-        optimism: Its mean tuning score minus its mean test score; null without test scores.
+        optimism: How much better its mean tuning score is than its mean test score: the first minus
+            the second, or the reverse where lower is better. Null without test scores, and for a
+            trial that was not selected.
         improvement: The probability that a test run of the winner beats one of the default
-            configuration; null without test scores.
+            configuration; null without test scores, and for a trial that was not selected.
         format: The form of `text`; null if none was requested.
         text: The hyperparameters in the requested form; null if none was requested.
         file: The benchmark that was saved; null if none was.
@@ -112,6 +127,8 @@ class BestTrialOfSweep:
     trial: int
     trials: int
     selected: bool
+    winner: int | None
+    lower_is_better: bool
     rule: str | None
     caution: str | None
     parameters: tuple[ParameterRow, ...]
@@ -147,17 +164,17 @@ def read_format(word: str | None) -> BestFormat | None:
 
 
 def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
-    """The best trial of a sweep; with `save`, it is also written as a benchmark.
+    """The best trial of a sweep, or a named one; with `save`, it is also written as a benchmark.
 
     Raises:
-        RlexpError: There is no such sweep, it has no score yet, or the hyperparameters cannot be
+        RlexpError: There is no such sweep or trial, the sweep has no score yet, or the hyperparameters cannot be
             written in the requested form; nothing was written.
     """
     save = request.save
     target = None if save is None else benchmark_file(save, workspace.folder, "--save")
     _check_is_sweep(request.sweep, workspace)
     workspace.make_allowed_importable()
-    trial = choose_trial(SweepTrial(request.sweep, None), workspace)
+    trial = choose_trial(SweepTrial(request.sweep, request.trial), workspace)
     evidence = collect_evidence([trial.paths.name], Phase.TEST, workspace)
     (sweep,) = evidence.sweeps
     parts = read_report([], workspace.folder, workspace.allowed)
@@ -170,17 +187,20 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
     text = content = None
     if request.form is not None or target is not None:
         words = _words(trial, sweep, request, workspace)
-        content = _benchmark(trial, sweep, scores, words) if target is not None else None
-        text = None if request.form is None else _text(request.form, trial, sweep, scores, words)
+        origin = [*_origin_lines(trial, sweep, scores, named=request.trial is not None)]
+        content = _benchmark(words, origin) if target is not None else None
+        text = None if request.form is None else _text(request.form, trial, words, origin)
     if target is not None and content is not None:
         _save(target, content)
     return BestTrialOfSweep(
         experiment=trial.paths.name,
         trial=trial.number,
         trials=len(sweep.trials),
-        selected=trial.selection is not None,
+        selected=trial.is_winner,
+        winner=_winner(sweep),
+        lower_is_better=sweep.score_minimised,
         rule=None if sweep.selection is None else sweep.selection.rule,
-        caution=_caution(trial, sweep, scores),
+        caution=_caution(trial, sweep, scores, named=request.trial is not None),
         parameters=tuple(_parameters(trial, sweep)),
         scores=scores,
         optimism=optimism,
@@ -206,7 +226,7 @@ def _assessed(
     trial: ChosenTrial, sweep: SweepEvidence, context: ReportContext
 ) -> tuple[tuple[PhaseScores, ...], Interval | None, Interval | None]:
     """The scores of the trial and of the default, with optimism and improvement."""
-    if sweep.selection is not None:
+    if sweep.selection is not None and trial.is_winner:
         assessment = assess_winner(sweep, sweep.selection, context)
         return assessment.measured, assessment.optimism, assessment.improvement
     numbers = dict.fromkeys((trial.number, DEFAULT))
@@ -227,24 +247,77 @@ def _parameters(trial: ChosenTrial, sweep: SweepEvidence) -> Iterator[ParameterR
 
 
 def _caution(
-    trial: ChosenTrial, sweep: SweepEvidence, scores: tuple[PhaseScores, ...]
+    trial: ChosenTrial, sweep: SweepEvidence, scores: tuple[PhaseScores, ...], *, named: bool
 ) -> str | None:
-    """Why the scores are no result yet; None once there are test scores."""
-    if trial.selection is None:
-        tuned = next(m for m in scores if (m.phase, m.trial) == ("tuning", trial.number))
+    """Why the scores are no result; None for a winner with test scores.
+
+    Args:
+        trial: The trial.
+        sweep: The sweep.
+        scores: The scores of the trial and of the default.
+        named: Whether the user named the trial.
+    """
+    if not trial.is_winner:
+        unselected = sweep.selection is None
         return (
-            f"{trial.paths.name} has not selected a winner yet. Trial {trial.number} is the best so "
-            f"far of {format_count(len(sweep.trials), 'trial')}, by its score on {len(tuned.scores)} of "
-            f"{format_count(tuned.planned, 'tuning seed')}. This score is too optimistic, because the "
-            "best of several scores is chosen, and there are no test scores."
+            _before_selection(trial, sweep, scores, named)
+            if unselected
+            else _rejected(trial, sweep)
         )
-    tested = [m for m in scores if (m.phase, m.trial) == ("test", trial.number)]
-    if any(m.scores for m in tested):
+    if _is_tested(trial, scores):
         return None
     return (
         f"Trial {trial.number} won {trial.paths.name}, but has no test scores yet. Its tuning and "
         "selection scores are too optimistic, because it was chosen by them."
     )
+
+
+def _before_selection(
+    trial: ChosenTrial, sweep: SweepEvidence, scores: tuple[PhaseScores, ...], named: bool
+) -> str:
+    tuned = next(m for m in scores if (m.phase, m.trial) == ("tuning", trial.number))
+    seeds = f"{len(tuned.scores)} of {format_count(tuned.planned, 'tuning seed')}"
+    waiting = f"{trial.paths.name} has not selected a winner yet."
+    if named:
+        return (
+            f"{waiting} Trial {trial.number} has scores on {seeds}, which are no result, and there "
+            f"are no test scores.{_remarks(trial, sweep)}"
+        )
+    return (
+        f"{waiting} Trial {trial.number} is the best so far of "
+        f"{format_count(len(sweep.trials), 'trial')}, by its score on {seeds}. This score is too "
+        "optimistic, because the best of several scores is chosen, and there are no test scores."
+    )
+
+
+def _rejected(trial: ChosenTrial, sweep: SweepEvidence) -> str:
+    """What to know of a trial that the sweep did not select."""
+    tested = (
+        "It is the default configuration, which is tested beside the winner."
+        if trial.number == DEFAULT
+        else "It has no test scores, and its other scores are no result."
+    )
+    return (
+        f"Trial {trial.number} was not selected: {trial.paths.name} selected trial {_winner(sweep)}. "
+        f"{tested}{_remarks(trial, sweep)}"
+    )
+
+
+def _remarks(trial: ChosenTrial, sweep: SweepEvidence) -> str:
+    """Sentences about a trial that failed, was pruned or trained for fewer steps; mostly empty."""
+    tried = by_number(sweep, trial.number)
+    if tried is None:
+        return ""
+    state = "" if tried.state == "complete" else f" It is {tried.state}."
+    full = trial.configuration.budget.steps
+    fewer = tried.steps < full
+    return state + (
+        f" Its runs had {tried.steps:,} of {full:,} environment steps." if fewer else ""
+    )
+
+
+def _is_tested(trial: ChosenTrial, scores: tuple[PhaseScores, ...]) -> bool:
+    return any(m.scores for m in scores if (m.phase, m.trial) == ("test", trial.number))
 
 
 def _words(
@@ -257,7 +330,15 @@ def _words(
     workspace.make_importable()
     form = [] if request.form is None else ["--format", str(request.form)]
     save = [] if request.save is None else ["--save", request.save]
-    command = ("rlexp", "best", request.sweep, *form, *save, *workspace.permission)
+    command = (
+        "rlexp",
+        "best",
+        request.sweep,
+        *_option(request),
+        *form,
+        *save,
+        *workspace.permission,
+    )
     check_imports([trial.configuration], workspace.allowed, command)
     words = trial.words(workspace)
     searched = {
@@ -269,22 +350,23 @@ def _words(
     return words if trial.selection is not None else words.with_settings({ROOT: trial.root + 1})
 
 
+def _option(request: BestRequest) -> list[str]:
+    """The option that names the trial; empty where the user named none."""
+    return [] if request.trial is None else ["--trial", str(request.trial)]
+
+
 def _is_setting(key: str, words: ConfigurationWords) -> bool:
     """Whether a searched parameter is a setting, and neither a switch nor the choice of an option."""
     return "." in key and key.partition(".")[0] in words.options
 
 
 def _text(
-    form: BestFormat,
-    trial: ChosenTrial,
-    sweep: SweepEvidence,
-    scores: tuple[PhaseScores, ...],
-    words: ConfigurationWords,
+    form: BestFormat, trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]
 ) -> str:
     """The hyperparameters in a form, with a line feed at the end."""
     match form:
         case BestFormat.YAML:
-            return _benchmark(trial, sweep, scores, words)
+            return _benchmark(words, origin)
         case BestFormat.ARGS:
             return shlex.join(words.overrides()) + "\n"
         case BestFormat.JSON:
@@ -292,31 +374,21 @@ def _text(
             document = {"options": chosen, "settings": dict(words.settings)}
             return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
         case BestFormat.RL_ZOO:
-            return _zoo(trial, sweep, scores, words)
+            return _zoo(trial, words, origin)
 
 
-def _benchmark(
-    trial: ChosenTrial,
-    sweep: SweepEvidence,
-    scores: tuple[PhaseScores, ...],
-    words: ConfigurationWords,
-) -> str:
+def _benchmark(words: ConfigurationWords, origin: Sequence[str]) -> str:
     """The content of a file of the group `benchmark`."""
     defaults = [
         {f"override /{group}": list(names) if group == "component" else names[0]}
         for group, names in words.options.items()
     ]
     content = {"defaults": defaults, **nested_sections(words.settings)}
-    comments = "\n".join(["@package _global_", *_origin_lines(trial, sweep, scores)])
+    comments = "\n".join([PACKAGE, *origin])
     return matrix_text(content, comments)
 
 
-def _zoo(
-    trial: ChosenTrial,
-    sweep: SweepEvidence,
-    scores: tuple[PhaseScores, ...],
-    words: ConfigurationWords,
-) -> str:
+def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -> str:
     """An entry of a file of rl-baselines3-zoo.
 
     Raises:
@@ -339,15 +411,18 @@ def _zoo(
             f"{trial.name} cannot be written for rl-baselines3-zoo: {reasons}; write --format yaml"
         )
     file = f"For hyperparams/{zoo_algorithm(configuration.algorithm)}.yml of rl-baselines3-zoo."
-    comments = "\n".join([file, *_origin_lines(trial, sweep, scores)])
+    comments = "\n".join([file, *origin])
     return matrix_text({str(configuration.environment["id"]): entry}, comments)
 
 
 def _origin_lines(
-    trial: ChosenTrial, sweep: SweepEvidence, scores: tuple[PhaseScores, ...]
+    trial: ChosenTrial, sweep: SweepEvidence, scores: tuple[PhaseScores, ...], *, named: bool
 ) -> Iterator[str]:
-    """The origin of the hyperparameters as sentences, from the records alone."""
-    role = "The winner" if trial.is_winner else "The best trial so far"
+    """The origin of the hyperparameters as sentences, from the records alone.
+
+    `ORIGIN` has the beginning of each.
+    """
+    role = "The winner" if trial.is_winner else "A trial" if named else "The best trial so far"
     when = _date(trial)
     yield f"{role} of the sweep {trial.paths.name}: trial {trial.number} of {len(sweep.trials)}{when}."
     shown = [
@@ -359,8 +434,15 @@ def _origin_lines(
     if trial.selection is None:
         yield "It is not selected yet: its tuning score is too optimistic, and it has no test score."
         yield f"{ROOT} keeps the test seeds of the sweep unused until its winner is selected."
-    else:
-        yield f"sha256 of selection.json: {trial.selection}"
+        return
+    if not trial.is_winner:
+        yield f"It was not selected: the winner is trial {_winner(sweep)}."
+    yield f"sha256 of selection.json: {trial.selection}"
+
+
+def _winner(sweep: SweepEvidence) -> int | None:
+    """The number of the winner; None before the selection."""
+    return None if sweep.selection is None else sweep.selection.winner
 
 
 def _date(trial: ChosenTrial) -> str:
@@ -371,23 +453,44 @@ def _date(trial: ChosenTrial) -> str:
 
 
 def _save(target: Path, content: str) -> None:
-    """Write a benchmark; an identical file stays as it is.
+    """Write a benchmark.
+
+    An identical file stays as it is. Of a file with the same settings, the comment is written anew,
+    because it holds test scores, which grow; unless somebody else has changed the comment.
 
     Raises:
         ConfigError: There is another file or a link of this name.
     """
-    encoded = content.encode()
-    if target.is_symlink() or (target.exists() and not _holds(target, encoded)):
-        raise ConfigError(f"{target} already exists: remove it, or choose another --save NAME")
-    if not target.exists():
-        publish(target, encoded)
+    if target.is_symlink() or (target.exists() and not _has_settings(target, content)):
+        raise ConfigError(
+            f"{target} already exists with other content: remove it, or choose another --save NAME"
+        )
+    if not target.exists() or _text_in(target) != content:
+        publish(target, content.encode())
 
 
-def _holds(target: Path, content: bytes) -> bool:
-    try:
-        return read_file(target) == content
-    except OSError:
+def _has_settings(target: Path, content: str) -> bool:
+    """Whether a file is a benchmark of this command, with the same settings."""
+    text = _text_in(target)
+    if text is None:
         return False
+    (comments, settings), (_, wanted) = _halves(text), _halves(content)
+    return settings == wanted and all(line.startswith(ORIGIN) for line in comments)
+
+
+def _text_in(target: Path) -> str | None:
+    """The text of a file; None where it cannot be read."""
+    try:
+        return read_file(target).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _halves(text: str) -> tuple[list[str], list[str]]:
+    """The comments at the beginning of a text, without their signs, and the lines below them."""
+    lines = text.splitlines()
+    first = next((k for k, line in enumerate(lines) if not line.startswith("# ")), len(lines))
+    return [line.removeprefix("# ") for line in lines[:first]], lines[first:]
 
 
 def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Iterator[NextCommand]:
@@ -399,11 +502,12 @@ def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Ite
         run = shlex.join(["rlexp", "run", *overrides, *permission])
         yield NextCommand(why="train it", command=run)
         return
-    train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
+    train = shlex.join([*SweepTrial(name, request.trial).command(permission)])
     yield NextCommand(why="train it again", command=train)
-    saved = re.sub(r"[^A-Za-z0-9_-]", "_", f"{name}_best")
-    write = shlex.join(["rlexp", "best", name, "--save", saved, *permission])
-    yield NextCommand(why="save it as a benchmark", command=write)
+    suffix = "best" if request.trial is None else f"trial_{trial.number}"
+    saved = re.sub(r"[^A-Za-z0-9_-]", "_", f"{name}_{suffix}")
+    words = ["rlexp", "best", name, *_option(request), "--save", saved, *permission]
+    yield NextCommand(why="save it as a benchmark", command=shlex.join(words))
     if trial.selection is None:
         status = shlex.join(["rlexp", "status", name])
         yield NextCommand(why="see how far the sweep is", command=status)

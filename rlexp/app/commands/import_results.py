@@ -222,7 +222,8 @@ class ImportedSearch:
 
     Attributes:
         study: The name of the study.
-        metric: What it optimises.
+        metric: The objective whose values were imported.
+        other_objectives: The names of its other objectives; an import holds one objective.
         direction: `maximize` or `minimize`.
         trials: Number of trials by state (`complete`, `pruned`, `failed`).
         best: The number of the best trial in the study; null if none is complete.
@@ -232,6 +233,7 @@ class ImportedSearch:
 
     study: str
     metric: str
+    other_objectives: tuple[str, ...]
     direction: str
     trials: Mapping[str, int]
     best: int | None
@@ -348,6 +350,7 @@ def _search(read: ImportedSweep) -> ImportedSearch:
     return ImportedSearch(
         study=read.name,
         metric=read.metric,
+        other_objectives=read.other_objectives,
         direction="minimize" if read.minimised else "maximize",
         trials=dict(Counter(trial.state for trial in read.trials)),
         best=None if best is None else best.number,

@@ -26,10 +26,10 @@ class ListingColumn:
     """A name that `--where`, `--sort` and `--columns` take.
 
     Attributes:
-        name: The name: a column, or a key of the configuration.
+        name: The name: a column, a measure, or a key of the configuration.
         is_key: Whether it is a key of the configuration.
-        values: The first different values of a key; empty for a column.
-        total: The number of different values of a key; null for a column.
+        values: The first different values of a key; empty for a column or a measure.
+        total: The number of different values of a key; null for a column or a measure.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ListingColumns:
 
     Attributes:
         experiment: The experiment whose runs the listing has; null for all experiments.
-        rows: The names: columns first, then keys in alphabetical order.
+        rows: The names: columns first, then measures, then keys in alphabetical order.
     """
 
     schema: ClassVar[Schema] = Schema("listing-columns")

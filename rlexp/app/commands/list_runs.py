@@ -24,14 +24,20 @@ from rlexp.app.reading.row_selection import (
 from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows
 from rlexp.app.reading.run_settings import Settings, SettingsIndex
 from rlexp.app.reading.searched_parameters import parameters_by_label
-from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
+from rlexp.app.reading.summary import (
+    LabelSummary,
+    describe_run,
+    measure_summaries,
+    summarise,
+    worst_scores,
+)
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
 from rlexp.records.annotation import Annotation
-from rlexp.records.run import State
+from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.annotations import Annotations, read_readable_annotations
 from rlexp.text import format_score, join_first_names, join_names
@@ -64,14 +70,14 @@ class ExperimentRow:
         metric: The name of the aggregate (`iqm`); conditions may use it instead of `estimate`.
         estimate: The aggregate of the scores of an experiment with one configuration, in units of
             the task's return: of the test phase, or of its only phase. Null if there are several
-            configurations.
+            configurations, and for a sweep without test runs, whose runs are of several trials.
         interval: The aggregate with its interval and the method that computed it.
         last: The time of the latest record, in seconds since 1970.
         problem: Why its definition cannot be read; null if it can.
         tags: Its tags.
         note: The newest of its notes; null if it has none.
         columns: The values of the columns that were asked for, by name; of a key or of a column of
-            runs, the list of the different values of its runs.
+            runs, the list of the different values of its runs; of a measure, of its labels.
     """
 
     text_columns: ClassVar[tuple[str, ...]] = (
@@ -258,9 +264,9 @@ class ListRequest:
     Attributes:
         experiment: The experiment whose runs are listed; with None, experiments are listed.
         where: Conditions that every listed row fulfils (`score>400`, `algorithm=ppo`).
-        sort: The column or key to sort by; `-column` sorts in descending order.
+        sort: The column, key or measure to sort by; `-column` sorts in descending order.
         group: Whether configurations are listed.
-        columns: The columns and keys of the table; by default those of the kind of rows.
+        columns: The columns, keys and measures of the table; by default those of the kind of rows.
     """
 
     experiment: str | None = None
@@ -423,7 +429,14 @@ def listed_rows(
             )
             for run in experiment.runs
         ]
-    members = [_member(run, index, annotations, parameters) for run in experiment.runs]
+    means = LabelMeans(experiment, leading)
+    members = [
+        replace(
+            _member(run, index, annotations, parameters),
+            measure=partial(means.of, run.configuration),
+        )
+        for run in experiment.runs
+    ]
     row = _experiment(experiment, leading)
     return [RowMembers(replace(row, **_annotated(annotations.experiment)), members)]
 
@@ -439,8 +452,41 @@ def _member(
             return {}
         return index.of(run.configuration, run.stored.record.spec)
 
-    # Both are made only where a condition or a column needs them.
-    return Member(settings, lambda: _run(run, annotations, parameters()))
+    def measures() -> Mapping[str, float]:
+        return run.stored.record.measures if run.stored is not None else {}
+
+    # All are made only where a condition or a column needs them.
+    return Member(
+        settings,
+        measures,
+        lambda name: measures().get(name),
+        lambda: _run(run, annotations, parameters()),
+    )
+
+
+class LabelMeans:
+    """The means of the measures of each label, as `rlexp show` has them, in the phase shown."""
+
+    def __init__(self, survey: ExperimentScan, leading: HeadlineAggregate) -> None:
+        self._leading = leading
+        self._runs: dict[tuple[str, str], list[RunRecord]] = {}
+        phase = _shown_phase(survey)
+        for configuration, stored in survey.entries(phase) if phase is not None else []:
+            key = (configuration.label, configuration.task)
+            self._runs.setdefault(key, []).append(stored.record)
+        self._known: dict[tuple[str, str, str], float | None] = {}
+
+    def of(self, configuration: Configuration | None, name: str) -> float | None:
+        """The mean of a measure over the runs of a label; None where no run shown has it."""
+        if configuration is None:
+            return None
+        label = (configuration.label, configuration.task)
+        if (*label, name) not in self._known:
+            runs = self._runs.get(label, [])
+            summaries = measure_summaries(configuration, runs, self._leading, name)
+            means = [summary.estimate.estimate for summary in summaries]
+            self._known[*label, name] = next(iter(means), None)
+        return self._known[*label, name]
 
 
 def _annotated(annotation: Annotation) -> dict[str, Any]:
@@ -507,15 +553,12 @@ def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> Exper
 def _single(survey: ExperimentScan, leading: HeadlineAggregate) -> Estimate | None:
     """The aggregate of an experiment with one configuration; None if it has several.
 
-    It is that of the test phase, or of the only phase. In its other phases, a sweep has runs of many
-    configurations.
+    The runs of other phases of a sweep are those of different trials.
     """
-    experiment, phases = survey.experiment, survey.phases
-    if experiment is None or len(experiment.configurations) != 1 or not phases:
+    experiment, phase = survey.experiment, _shown_phase(survey)
+    if experiment is None or len(experiment.configurations) != 1 or phase is None:
         return None
-    if experiment.sweep is not None and Phase.TEST not in phases:
-        return None
-    entries = survey.entries(Phase.TEST if len(phases) > 1 else phases[0])
+    entries = survey.entries(phase)
     records = [stored.record for _, stored in entries]
     scoreless = sum(record.scoreless for record in records)
     worst = worst_scores(experiment.configurations[0], experiment, scoreless)
@@ -539,6 +582,17 @@ def _cells(row: ExperimentRow | ListedRun | ConfigurationRow) -> dict[str, Any]:
     return {**of_interval, **cells}
 
 
+def _shown_phase(survey: ExperimentScan) -> Phase | None:
+    """The phase whose scores the row of an experiment shows; None if it has no readable run.
+
+    It is the test phase, or the only phase. Of a sweep, it is the test phase in any case.
+    """
+    experiment, phases = survey.experiment, survey.phases
+    if experiment is None or not phases:
+        return None
+    return Phase.TEST if len(phases) > 1 or experiment.sweep is not None else phases[0]
+
+
 def _configurations(
     survey: ExperimentScan, leading: HeadlineAggregate, index: SettingsIndex
 ) -> Iterator[RowMembers]:
@@ -552,7 +606,10 @@ def _configurations(
         for cell in summary.cells:
             row = _configuration(cell, survey.paths.name, phase, parameters.get(cell.label))
             spec = specs.get((cell.label, cell.task))
-            yield RowMembers(row, [Member(partial(index.of, *spec))] if spec else [])
+            means = {m.measure: m.estimate.estimate for m in cell.measures}
+            yield RowMembers(
+                row, [Member(partial(index.of, *spec), means.keys, means.get)] if spec else []
+            )
 
 
 def _configuration(

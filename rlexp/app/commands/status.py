@@ -34,13 +34,16 @@ class RunningRun:
         run: The name of the run.
         step: Environment steps so far.
         steps: Environment steps of its budget.
-        last_return: The mean return of its last evaluation; null before the first one.
+        quantity: What is scored: `return`, or the name of a measure.
+        last_mean: The mean of the quantity in its last evaluation; null before the first one. NaN if
+            an episode does not report the measure.
     """
 
     run: str
     step: int
     steps: int
-    last_return: float | None
+    quantity: str
+    last_mean: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +187,11 @@ def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:
     for stored in runs:
         record = stored.record
         if record.state is State.RUNNING:
+            last = record.evaluations[-1] if record.evaluations else None
             yield RunningRun(
                 run=record.spec.name,
                 step=record.step,
                 steps=record.spec.budget["steps"],
-                last_return=record.evaluations[-1].mean if record.evaluations else None,
+                quantity=record.spec.quantity,
+                last_mean=last.mean_of(record.spec.quantity) if last else None,
             )

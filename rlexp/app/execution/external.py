@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import External, files_named
-from rlexp.app.execution.silent_scripts import silent_script
+from rlexp.app.execution.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
@@ -43,12 +43,29 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
-    if (script := silent_script(algorithm.command)) is not None:
+    _check_reports(algorithm.command)
+
+
+def _check_reports(command: str) -> None:
+    """Refuse a script that certainly ends without a final evaluation.
+
+    Raises:
+        ConfigError: It mentions no results, or imports rlexp, which its Python lacks.
+    """
+    if (script := silent_script(command)) is not None:
+        where = f" and install rlexp for {script.program}" if script.lacks_rlexp else ""
         raise ConfigError(
-            f"{script} cannot report a final evaluation: neither it nor what it imports mentions "
-            "rlexp or RLEXP_RESULTS, so its runs would fail at their end; end it with "
-            "rlexp.final_evaluation(environment, act, step), and let it log into "
-            'os.environ["RLEXP_FOLDER"], as docs/external.md shows for CleanRL'
+            f"{script.path} cannot report a final evaluation: neither it nor what it imports mentions "
+            "rlexp or RLEXP_RESULTS, so its runs would fail at their end; add two lines"
+            f'{where}: writer = SummaryWriter(os.environ["RLEXP_FOLDER"]) and, at its end, '
+            "import rlexp; rlexp.final_evaluation(environment, act, step), as docs/external.md "
+            "shows for CleanRL"
+        )
+    if (script := script_without_rlexp(command)) is not None:
+        raise ConfigError(
+            f"{script.path} imports rlexp, which {script.program} does not have, so its runs would "
+            "fail; install rlexp there, or start it with the Python of rlexp: {python} "
+            f"{script.path}"
         )
 
 

@@ -14,7 +14,7 @@ from rlexp.environments.composed import at_stage, reported_measures
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.measures import SCORE_RULES, results_among
-from rlexp.protocol.sweep import OBJECTIVES
+from rlexp.protocol.sweep import OBJECTIVES, RECORDED_OBJECTIVES
 
 MOST_STEPS = 20_000
 """Environment steps after which an episode that does not end tells nothing."""
@@ -49,7 +49,7 @@ def requested_measures(
     if configuration.budget.score not in SCORE_RULES:
         yield RequestedMeasure("budget.score", configuration.budget.score, SCORE_RULES)
     for name in objectives:
-        if name not in OBJECTIVES:
+        if name not in RECORDED_OBJECTIVES:
             yield RequestedMeasure("sweep.objective", name, OBJECTIVES)
 
 

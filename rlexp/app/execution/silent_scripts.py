@@ -1,20 +1,25 @@
 """Finds training scripts that certainly cannot report a final evaluation, before they train.
 
 A script is refused only where nothing of it can know where results are written: it is a file of
-Python, it is executed by the Python of rlexp, its command names neither of the two files, and no
-file that it imports from its folder mentions them. Everything else is left to the script.
+Python, its command names neither of the two files, and no file that it imports from its folder
+mentions them. It is refused, too, where it imports rlexp and its Python does not have it.
+Everything else is left to the script.
 """
 
 import ast
+import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
-from importlib.util import find_spec
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from rlexp.app.execution import script_imports
 
 PLACEHOLDERS = ("{results}", "{configuration}", "{folder}")
 """Placeholders of a command, which stand for the files of a run."""
@@ -31,12 +36,42 @@ CALLS = {"exec", "eval", "__import__", "compile", "system", "popen", "getenv", "
 """Functions with which it can do so; names of variables may be computed."""
 SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".env")
 """Endings of files beside a script that may name the variables for it."""
+LONGEST_ANSWER = 30.0
+"""Seconds after which another Python counts as giving no answer."""
 MOST_FILES = 500
 LARGEST = 1 << 20
 """Bytes of the largest file that is read."""
 
 
-def silent_script(command: str) -> Path | None:
+@dataclass(frozen=True, slots=True)
+class ExecutedScript:
+    """A file of Python and the Python that executes it.
+
+    Attributes:
+        path: The file.
+        program: The Python; None for that of rlexp.
+    """
+
+    path: Path
+    program: str | None
+
+    def imports_elsewhere(self, names: Collection[str]) -> bool:
+        """Whether a module may belong to a package of the user, which may report for the script."""
+        if self.program is None:
+            return bool(script_imports.not_from_an_index(names))
+        answer = _answer(self.program, names)
+        return answer is None or bool(answer["elsewhere"])
+
+    @property
+    def lacks_rlexp(self) -> bool:
+        """Whether its Python certainly has no rlexp."""
+        if self.program is None or (self.path.absolute().parent / "rlexp.py").exists():
+            return False
+        answer = _answer(self.program, ())
+        return answer is not None and not answer["rlexp"]
+
+
+def silent_script(command: str) -> ExecutedScript | None:
     """The script of a command, if it certainly reports nothing to rlexp; None where it may.
 
     Args:
@@ -44,43 +79,75 @@ def silent_script(command: str) -> Path | None:
     """
     if any(placeholder in command for placeholder in PLACEHOLDERS):
         return None
+    return _script_if(command, _is_silent)
+
+
+def script_without_rlexp(command: str) -> ExecutedScript | None:
+    """The script of a command, if it certainly imports rlexp and its Python lacks it.
+
+    Args:
+        command: The command of `algorithm.command`, with its placeholders.
+    """
+    return _script_if(command, lambda script: _imports_rlexp(script.path) and script.lacks_rlexp)
+
+
+def _script_if(command: str, holds: Callable[[ExecutedScript], bool]) -> ExecutedScript | None:
+    """The script of a command for which something holds; None where it cannot be read."""
     script = _script(shlex.split(command))
-    if script is None:
-        return None
     try:
-        return script if _is_silent(script) else None
+        return script if script is not None and holds(script) else None
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
 
 
-def _script(words: Sequence[str]) -> Path | None:
-    """The file that the Python of rlexp executes; None for any other command."""
-    if not words or not _is_python_of_rlexp(words[0]) or os.environ.get("PYTHONPATH"):
+def _script(words: Sequence[str]) -> ExecutedScript | None:
+    """The file that a Python executes; None for any other command."""
+    if not words or os.environ.get("PYTHONPATH"):
+        return None
+    program = sys.executable if words[0] == "{python}" else shutil.which(words[0])
+    if program is None or not (words[0] == "{python}" or PYTHON.fullmatch(Path(program).name)):
         return None
     arguments = list(words[1:])
     while arguments and arguments[0] in {"-u", "-O", "-B", "-s", "-E"}:
         arguments.pop(0)
     if not arguments or not arguments[0].endswith(".py") or "{" in arguments[0]:
         return None
-    return Path(arguments[0]) if Path(arguments[0]).is_file() else None
-
-
-def _is_python_of_rlexp(word: str) -> bool:
-    if word == "{python}":
-        return True
-    program = shutil.which(word)
-    if program is None or not PYTHON.fullmatch(Path(program).name):
-        return False
     # A virtual environment is known by its folder: its programs are links to a shared Python.
-    return Path(program).parent.absolute() == Path(sys.executable).parent.absolute()
+    same = Path(program).parent.absolute() == Path(sys.executable).parent.absolute()
+    path = Path(arguments[0])
+    return ExecutedScript(path, None if same else program) if path.is_file() else None
 
 
-def _is_silent(script: Path) -> bool:
+def _answer(program: str, names: Collection[str]) -> Any:
+    """What another Python says about modules; None where it does not answer."""
+    words = [program, script_imports.__file__, json.dumps(sorted(names))]
+    try:
+        printed = subprocess.run(
+            words, capture_output=True, text=True, timeout=LONGEST_ANSWER, check=True
+        )
+        return json.loads(printed.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _imports_rlexp(path: Path) -> bool:
+    """Whether a script imports rlexp in any case: at the top, or where it is the main program."""
+    tree = ast.parse(path.read_text())
+    nodes = [*tree.body]
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'":
+            nodes += node.body
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    module = ast.Module(body=list[ast.stmt](imports), type_ignores=[])
+    return "rlexp" in _imported(module)
+
+
+def _is_silent(script: ExecutedScript) -> bool:
     """Whether neither the script nor a file that it imports can report anything."""
-    folder = script.absolute().parent
+    folder = script.path.absolute().parent
     if any(_mentions(path) for path in _settings_beside(folder)):
         return False
-    waiting, seen = [script.absolute()], set[Path]()
+    waiting, seen, installed = [script.path.absolute()], set[Path](), set[str]()
     while waiting:
         path = waiting.pop()
         if path in seen:
@@ -91,12 +158,11 @@ def _is_silent(script: Path) -> bool:
         tree = ast.parse(path.read_text())
         if any(_is_dynamic(node) for node in ast.walk(tree)):
             return False
-        for name in _imported(tree):
+        for name in filter(None, _imported(tree)):
             local = list(_local_files(folder, name))
-            if not local and not _is_from_an_index(name):
-                return False
+            installed |= set() if local else {name}
             waiting += local
-    return True
+    return not script.imports_elsewhere(installed)
 
 
 def _settings_beside(folder: Path) -> Iterator[Path]:
@@ -126,7 +192,10 @@ def _is_dynamic(node: ast.AST) -> bool:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """The first part of the name of every imported module; empty for a relative import."""
+    """The first part of the name of every imported module; empty for a relative import.
+
+    A relative import is of a package, whose files are all read.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -136,30 +205,6 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 def _local_files(folder: Path, name: str) -> Iterator[Path]:
     """The files of a module beside the script, with all modules of a package."""
-    if not name:
-        # A relative import is of a package, whose files are all read.
-        return
     if (folder / f"{name}.py").is_file():
         yield folder / f"{name}.py"
     yield from (folder / name).rglob("*.py") if (folder / name).is_dir() else ()
-
-
-def _is_from_an_index(name: str) -> bool:
-    """Whether a module belongs to Python, was installed from an index, or does not exist.
-
-    A package of the user, which may report for the script, is installed from a folder or a
-    repository.
-    """
-    if not name or name in sys.stdlib_module_names:
-        return True
-    distributions = packages_distributions().get(name, [])
-    if not distributions:
-        return find_spec(name) is None
-    return not any(_is_installed_from_elsewhere(owner) for owner in distributions)
-
-
-def _is_installed_from_elsewhere(name: str) -> bool:
-    try:
-        return distribution(name).read_text("direct_url.json") is not None
-    except PackageNotFoundError:
-        return True

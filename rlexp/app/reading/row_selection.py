@@ -1,4 +1,4 @@
-"""Chooses and orders the rows of a listing by their columns and by the keys of the configuration.
+"""Chooses and orders the rows of a listing by columns, keys of the configuration, and measures.
 
 A row stands for runs, or for one configuration. A name that is no column of the row is looked up
 in what it stands for: a condition on a listing of experiments keeps those with a run that fulfils it.
@@ -18,6 +18,8 @@ ESTIMATE = "estimate"
 """The field of the aggregate; users see its column under the name of the metric."""
 ALIASES = {"tag": "tags"}
 """Names that users may write for a column: a condition asks for one tag (`tag=paper`)."""
+MEASURE = "measure/"
+"""Prefix by which a measure is named that has the name of a column or of a key."""
 MOST_NEAR = 8
 """Most names that an error about an unknown name lists."""
 
@@ -37,17 +39,23 @@ class Member:
 
     Attributes:
         settings: Returns its configuration by key.
+        measure_names: Returns the names of its measures.
+        measure: Returns the mean of a measure. A run in a listing of experiments has the mean over
+            the runs of its label.
         run: Makes the row of the run; None for a configuration.
     """
 
     settings: Callable[[], Settings]
+    measure_names: Callable[[], Iterable[str]]
+    measure: Callable[[str], float | None]
     run: Callable[[], ListingRow] | None = None
 
     def value(self, name: str, columns: Sequence[str]) -> Any:
-        """The value of a key, or of a column of runs; None where there is none."""
+        """The value of a column of runs, a key or a measure; None where there is none."""
         if name in columns:
             return getattr(self.run(), name) if self.run else None
-        return self.settings().get(name)
+        settings = self.settings()
+        return settings[name] if name in settings else self.measure(name.removeprefix(MEASURE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +116,15 @@ class RowSelection:
         return field if field in columns_of(self.row) and name != ESTIMATE else None
 
     def names(self, rows: Iterable[RowMembers]) -> list[str]:
-        """Every name that conditions, `sort` and `columns` may use: columns, then keys."""
+        """Every name that conditions, `sort` and `columns` may use: columns, measures, then keys."""
+        rows = list(rows)
         columns = [self.metric if n == ESTIMATE else n for n in columns_of(self.row)]
+        columns += [name for name in self.of_runs if name not in columns]
         keys = sorted({key for settings in different_settings(rows) for key in settings})
-        return list(dict.fromkeys([*columns, *self.of_runs, *keys]))
+        names = sorted({name for row in rows for m in row.members for name in m.measure_names()})
+        taken = {*columns, *keys, ESTIMATE, *ALIASES}
+        measures = [f"{MEASURE}{name}" if name in taken else name for name in names]
+        return [*columns, *measures, *keys]
 
     def unmatched(self, rows: Sequence[RowMembers]) -> Iterator[str]:
         """For each `=` that no row fulfils, the values that there are, as a sentence."""

@@ -361,7 +361,7 @@ def summarise(
         past=RestartCounts.of(stored.record for _, stored in entries),
         cells=tuple(
             _cell(c, table, records.get(id(c), []), experiment, leading, plan)
-            for c in experiment.configurations
+            for c in experiment.of_phase(phase)
         ),
         runs=tuple(describe_run(c, stored) for c, stored in entries),
     )
@@ -403,7 +403,10 @@ def worst_scores(
 
 
 def measure_summaries(
-    configuration: Configuration, records: Sequence[RunRecord], leading: HeadlineAggregate
+    configuration: Configuration,
+    records: Sequence[RunRecord],
+    leading: HeadlineAggregate,
+    only: str | None = None,
 ) -> tuple[MeasureSummary, ...]:
     """The measures of one configuration on one task, over its completed runs.
 
@@ -411,11 +414,12 @@ def measure_summaries(
         configuration: The configuration, which declares directions and bounds.
         records: Its runs in one phase.
         leading: The settings of the intervals.
+        only: The name of the only measure to compute; None computes all.
     """
     completed = [r for r in records if r.state is State.COMPLETED]
     names = sorted({name for record in completed for name in record.measures})
     summaries = []
-    for name in names:
+    for name in [name for name in names if only in {None, name}]:
         values = {r.spec.seed: r.measures[name] for r in completed if name in r.measures}
         declared = configuration.measures.get(name, {})
         summaries.append(

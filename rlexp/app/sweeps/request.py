@@ -37,10 +37,11 @@ from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.protocol.sweep import Sweep, SweepPlan
+from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
@@ -348,6 +349,36 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
         raise words.located(error) from error
 
 
+def _check_direction(requested: Experiment, workspace: Workspace) -> None:
+    """Refuse a new sweep that minimises the score by the name of its objective.
+
+    An older sweep with this objective goes on as it began.
+
+    Raises:
+        ConfigError: The direction is to be declared with the measure.
+    """
+    plan = None if requested.sweep is None else requested.sweep.plan
+    if plan is None or LOWEST_SCORE not in plan.objectives:
+        return
+    if workspace.layout.experiment(requested.name).definition.exists():
+        return
+    budget = requested.default.budget
+    declare, reach = "environment.measures.{}.direction=minimise", "sweep.objective={}"
+    words = (
+        f"report what is minimised as a measure and write {declare.format('NAME')} "
+        f"{reach.format('NAME')}"
+        if budget.quantity == RETURN
+        else f"write {declare.format(budget.score)} {reach.format('score')}"
+    )
+    raise ConfigError(
+        f"sweep.objective={LOWEST_SCORE} is of older versions: a direction is declared with a "
+        f"measure, so that comparisons have it, too; {words}",
+        code="unknown_value",
+        key="sweep.objective",
+        allowed=OBJECTIVES,
+    )
+
+
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
     """The sweep of a definition and overrides."""
     request = compose_sweep(name, words.overrides, workspace.folder)
@@ -377,6 +408,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     )
     experiment_name = root.experiment or name or derive_name(experiment)
     named = replace(experiment, name=check_name(experiment_name))
+    _check_direction(named, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
     return RequestedSweep(
         experiment=named,

@@ -21,7 +21,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import PLUG_IN
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS, Phase, SeedPlan
 from rlexp.protocol.space import Space
-from rlexp.protocol.sweep import Sweep, SweepPlan
+from rlexp.protocol.sweep import LOWEST_SCORE, Sweep, SweepPlan
 from rlexp.records.events import Ending, Failure
 
 SEED = 0
@@ -63,6 +63,7 @@ class ImportedSweep:
         task: The task that the user names.
         label: The label that the user names; by default the name of the study.
         metric: What is optimised.
+        other_objectives: The names of objectives of the study that are not imported.
         minimised: Whether lower values are better.
         space: The searched parameters.
         trials: The trials that have ended, by number.
@@ -79,6 +80,7 @@ class ImportedSweep:
     space: Space
     trials: tuple[SearchedTrial, ...]
     files: tuple[tuple[str, str], ...]
+    other_objectives: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
@@ -167,7 +169,7 @@ def _sweep(read: ImportedSweep) -> Sweep:
             hours=None,
             allocation="fixed",
             promoted=1.0,
-            objective=("lowest_score",) if read.minimised else ("score",),
+            objective=(LOWEST_SCORE,) if read.minimised else ("score",),
             aggregate="mean",
             finalists=1,
             lag=None,

@@ -185,7 +185,7 @@ def _sweep(
     study = _study(storage, name, options)
     if options.task is None:
         raise ConfigError(f"the study {study.study_name} names no task: give --task NAME")
-    position = _objective(study, name, options)
+    names, position = _objective_names(study), _objective(study, name, options)
     trials = study.get_trials(deepcopy=False)
     ended = [trial for trial in trials if trial.state.name in STATES]
     if not ended:
@@ -201,6 +201,7 @@ def _sweep(
         space=_space(ended, name),
         trials=tuple(_trial(trial, position, unit) for trial in ended),
         files=files,
+        other_objectives=tuple(n for k, n in enumerate(names) if k != position),
         left_out=(
             *left_out,
             *(f"trial {t.number}, {t.state.name}" for t in trials if t.state.name not in STATES),
@@ -225,9 +226,14 @@ def _study(storage: "BaseStorage", name: str, options: ImportOptions) -> "Study"
     return load_study(study_name=asked, storage=storage)
 
 
+def _objective_names(study: "Study") -> list[str]:
+    """The names by which `--metric` chooses an objective; their numbers where they have none."""
+    return study.metric_names or [str(number) for number in range(len(study.directions))]
+
+
 def _objective(study: "Study", name: str, options: ImportOptions) -> int:
     """The position of the objective that is imported."""
-    names = study.metric_names or [str(number) for number in range(len(study.directions))]
+    names = _objective_names(study)
     if options.metric is None and len(names) == 1:
         return 0
     if options.metric not in names:

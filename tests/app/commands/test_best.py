@@ -111,6 +111,51 @@ def test_before_the_selection_the_incumbent_is_called_no_result(searching: Store
     assert result.caution in give(searching.study.folder, "best", "made_up")
 
 
+def test_a_trial_that_was_not_selected_is_called_so(stored: StoredSweep) -> None:
+    """`--trial N` shows the parameters and the scores of that trial, without a test score."""
+    trials, chosen = read_trials(stored.paths), read_selection(stored.paths)
+    assert chosen is not None
+    other = next(n for n in (1, 2) if n != chosen.winner)
+    result = best(BestRequest(sweep="made_up", trial=other), stored.study)
+    assert (other, False, chosen.winner) == (result.trial, result.selected, result.winner)
+    assert trials[other].parameters == {row.parameter: row.value for row in result.parameters}
+    assert "test" not in {m.phase for m in result.scores if m.trial == other}
+    assert (None, None) == (result.optimism, result.improvement)
+    folder = stored.study.folder
+    printed = give(folder, "best", "made_up", "--trial", str(other))
+    assert f"Trial {other} was not selected: made_up selected trial {chosen.winner}." in printed
+    assert "It has no test scores" in printed
+    assert f"trial {other}, 1 of 3 tuning seeds" in printed
+    assert "the winner is" not in printed
+    assert f"rlexp run --from-sweep made_up --trial {other}" in printed
+    words = ["made_up", "--trial", str(other), "--format"]
+    assert f"It was not selected: the winner is trial {chosen.winner}." in give(
+        folder, "best", *words, "yaml"
+    )
+    configuration = trials[other].configuration
+    assert configuration is not None
+    args = shlex.split(give(folder, "best", *words, "args"))
+    assert configuration.fingerprint == reached(stored, *args).fingerprint
+
+
+def test_the_winner_and_the_default_can_be_named(stored: StoredSweep) -> None:
+    """`--trial` with the winner shows what is shown without it, and the default has test scores."""
+    usual = best(BestRequest(sweep="made_up"), stored.study)
+    named = best(BestRequest(sweep="made_up", trial=usual.trial), stored.study)
+    assert (usual.scores, usual.optimism, True) == (named.scores, named.optimism, named.selected)
+    default = best(BestRequest(sweep="made_up", trial=0), stored.study)
+    assert {"tuning", "test"} <= {m.phase for m in default.scores if m.trial == 0}
+    assert "is the default configuration, which is tested" in (default.caution or "")
+
+
+def test_a_named_trial_of_a_search_is_no_result(searching: StoredSweep) -> None:
+    """Before the selection, a named trial is not called the best."""
+    result = best(BestRequest(sweep="made_up", trial=1), searching.study)
+    assert (False, None) == (result.selected, result.winner)
+    assert "has not selected a winner yet. Trial 1 has scores on 1 of 3" in (result.caution or "")
+    assert "best" not in (result.caution or "")
+
+
 def test_a_winner_without_test_scores_is_no_result(tmp_path: Path) -> None:
     """After the selection and before the test, the scores are called too optimistic."""
     sweep = stored_sweep(tmp_path)
@@ -160,13 +205,37 @@ def test_an_identical_benchmark_is_kept_and_another_is_refused(stored: StoredSwe
     best(request, stored.study)
     assert before == target.stat().st_mtime_ns
     target.write_text("# mine\n")
-    with pytest.raises(ConfigError, match="already exists: remove it, or choose another --save"):
+    with pytest.raises(ConfigError, match="remove it, or choose another --save"):
         best(request, stored.study)
     assert "# mine\n" == target.read_text()
     link = target.with_name("link.yaml")
     link.symlink_to(target)
     with pytest.raises(ConfigError, match="already exists"):
         best(BestRequest(sweep="made_up", save="link"), stored.study)
+
+
+def test_the_comment_of_a_saved_benchmark_follows_the_test_scores(tmp_path: Path) -> None:
+    """After the test the same `--save` writes the scores anew; other settings are still refused."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on(until=SweepStage.SELECTION)
+    request = BestRequest(sweep="made_up", save="mine")
+    target = best(request, sweep.study).file
+    assert target is not None
+    before = target.read_text()
+    sweep.go_on()
+    best(request, sweep.study)
+    after = target.read_text()
+    assert (False, True) == (", test " in before, ", test " in after)
+    rest = [text[text.index("defaults:") :] for text in (before, after)]
+    assert rest[0] == rest[1]
+    for changed in (
+        after.replace("n_epochs: ", "n_epochs: 1"),
+        after.replace("# Mean scores", "# Used in the paper. Mean scores"),
+    ):
+        target.write_text(changed)
+        with pytest.raises(ConfigError, match="already exists with other content"):
+            best(request, sweep.study)
+        assert changed == target.read_text()
 
 
 def test_before_the_selection_reuse_keeps_the_test_seeds_unused(searching: StoredSweep) -> None:
@@ -203,6 +272,7 @@ def test_json_and_yaml_hold_the_same_settings(stored: StoredSweep) -> None:
     [
         (["nothing"], "there is no experiment 'nothing'"),
         (["made_up", "--format", "yml"], "did you mean 'yaml'"),
+        (["made_up", "--trial", "8"], "has no trial 8: it has the trials 0 … 7"),
         (["made_up", "--save", "../mine"], "is not a valid name"),
         (["made_up", "--save", ""], "is not a valid name"),
         (["made_up", "--save", "mine", "--format", "toml"], "there is no format 'toml'"),

@@ -126,6 +126,22 @@ def test_a_study_becomes_a_sweep_to_look_at(store: str) -> None:
     assert "5 of 5 attempts match the ledger" in give("verify", "alpha")
 
 
+def test_the_values_of_trials_are_not_averaged(store: str) -> None:
+    """The listing of experiments has no score of a study, and that of configurations one a trial."""
+    give("import", store, *WORDS)
+    (row,) = json.loads(give("ls", "--json"))["rows"]
+    assert (None, None) == (row["estimate"], row["interval"])
+    groups = json.loads(give("ls", "alpha", "--group", "--json"))["rows"]
+    shown = {row["label"]: (row["n"], row["estimate"]) for row in groups}
+    assert {
+        "trial 0": (1, 10.0),
+        "trial 1": (1, 30.0),
+        "trial 2": (0, None),
+        "trial 3": (1, 20.0),
+        "trial 4": (0, None),
+    } == shown
+
+
 def test_the_document_names_the_best_trial(store: str) -> None:
     """The JSON document has the direction, the states and the best trial with its parameters."""
     search = json.loads(give("import", store, *WORDS, "--json"))["search"]
@@ -176,6 +192,31 @@ def test_what_is_minimised_stays_minimised() -> None:
     output = give("import", "study.log", *WORDS)
     assert "objective value (minimize): trial 0 with 10.00" in output
     assert "best 10.00 (trial 0)" in give("status", "alpha")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_one_of_several_objectives_is_imported(named: bool) -> None:
+    """Without `--metric`, and after an import, one line has the names of the objectives."""
+    storage = JournalStorage(JournalFileBackend("study.log"))
+    study = optuna.create_study(
+        storage=storage, study_name="two", directions=["maximize", "minimize"]
+    )
+    for k in (1.0, 2.0):
+        study.tell(study.ask({"lr": optuna.distributions.FloatDistribution(0.0, 1.0)}), (k, k + 5))
+    first, second, shown = ("0", "1", "objective value 1")
+    if named:
+        with pytest.warns(optuna.exceptions.ExperimentalWarning):
+            study.set_metric_names(["reward", "cost"])
+        first, second, shown = ("reward", "cost", "cost")
+    words = ("import", "study.log", "--task", "t", "--steps", "500", "--experiment")
+    refused = refusal_of(*words, "alpha")
+    assert f"2 objectives: name one with --metric (there are: {first}, {second})" in refused
+    output = give(*words, "alpha", "--metric", second)
+    assert f"two has 2 objectives, and an import holds one of them: {shown}." in output
+    assert f"choose it with --metric ({first}) and another name" in output
+    assert f"Best of them by {shown} (minimize): trial 0 with 6.00" in output
+    assert "Best of them" in give(*words, "beta", "--metric", first)
+    assert "holds other results" in refusal_of(*words, "alpha", "--metric", first)
 
 
 def test_equal_trials_keep_their_values() -> None:

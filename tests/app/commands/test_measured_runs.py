@@ -1,6 +1,8 @@
 """Runs in an environment of one's own are scored, listed, compared and exported by its measures."""
 
 import csv
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,15 @@ from command_line import give, give_json, rlexp, typed
 from last_words import last_words
 from quick_parts import quick_parts
 from shop_environment import SHOP, open_shop
+from stored_runs import ended, evaluated, stored, study
 
+from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.app.commands.load import load
+from rlexp.cli.list_runs import show_listing
+from rlexp.console import Console
 from rlexp.errors import ProtocolError
+from rlexp.records.events import Ending
+from rlexp.store.layout import Layout
 
 GRID = ("environment.arguments.price=1.0,4.0", "seeds.test=4")
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -46,6 +54,72 @@ def test_the_listing_has_a_column_of_measures(shop: Path) -> None:
     rows = give_json(shop, "listing", "ls", "dear")["rows"]
     assert all(row["score"] == row["measure_means"]["cost"] for row in rows)
     assert "cost " in give(shop, "ls", "dear")
+
+
+def test_listings_select_sort_and_show_by_measures(shop: Path) -> None:
+    """Runs have their own mean of a measure; labels and experiments have the mean that `show` has."""
+    cells = give_json(shop, "experiment-details", "show", "dear")["phases"][0]["cells"]
+    costs = [c["measures"][0]["estimate"]["estimate"] for c in cells]
+    between = f"{sum(costs) / 2}"
+
+    def listed(*words: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = give_json(shop, "listing", "ls", *words)["rows"]
+        return rows
+
+    (row,) = listed("--columns", "cost", "--where", f"cost<{between}")
+    assert costs == row["columns"]["cost"]
+    assert [] == listed("--where", f"cost<{min(costs) - 1}")
+    (cheap,) = listed("--group", "--where", f"cost<{between}", "--columns", "cost")
+    assert ("ppo price=1.0", min(costs)) == (cheap["label"], cheap["columns"]["cost"])
+    by_cost = [row["score"] for row in listed("dear", "--sort", "-cost")]
+    assert sorted(by_cost, reverse=True) == by_cost
+    names = {
+        row["name"] for row in give_json(shop, "listing-columns", "ls", "--list-columns")["rows"]
+    }
+    assert {"cost", "success"} <= names
+    assert (
+        "there is no column 'suces'; did you mean 'success'?"
+        in typed(shop, "ls", "--where", "suces>0.5").err
+    )
+
+
+def test_a_narrow_terminal_leaves_out_wide_columns(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At 80 columns no row is folded, and a command shows the columns that are left out."""
+    listing = list_runs(ListRequest("dear", where=("seed=0",)), study(shop))
+    console = Console()
+    console.out.width = 80
+    show_listing(listing, console)
+    lines = capsys.readouterr().out.splitlines()
+    assert ["Left", "out"] == lines[-1].split()[:2]
+    assert max(map(len, lines[:-1])) <= 80
+    assert len(listing.rows) == sum(line.startswith("ppo-test-0-") for line in lines)
+    command = lines[-1].partition("; to see them: ")[2]
+    assert "rlexp ls dear --where seed=0 --columns run,measures" in command
+    assert "cost" in give(shop, *shlex.split(command)[1:])
+    console.out.width = 200
+    show_listing(listing, console)
+    assert "Left out" not in capsys.readouterr().out
+
+
+def test_a_label_must_fulfil_all_conditions_on_keys_and_measures(shop: Path) -> None:
+    """An experiment is not listed where one label has the price and another one has the cost."""
+    cells = give_json(shop, "experiment-details", "show", "dear")["phases"][0]["cells"]
+    cheap, dear = (c["measures"][0]["estimate"]["estimate"] for c in cells)
+    below = ("--where", f"cost<{(cheap + dear) / 2}")
+    for price, rows in (("1.0", 1), ("4.0", 0)):
+        where = ("--where", f"environment.arguments.price={price}")
+        assert rows == len(give_json(shop, "listing", "ls", *below, *where)["rows"])
+
+
+def test_a_measure_with_the_name_of_a_column_has_a_prefix(tmp_path: Path) -> None:
+    """The measure `step` of a run is written `measure/step`, and `step` stays the column."""
+    final = replace(evaluated(100, 10.0, 20.0, final=True), measures={"step": (3.0, 5.0)})
+    stored(Layout(tmp_path / "runs")).attempt(0, [final, ended(Ending.COMPLETED)])
+    listing = give_json(tmp_path, "listing", "ls", "alpha", "--columns", "step,measure/step")
+    assert {"step": 100, "measure/step": 4.0} == listing["rows"][0]["columns"]
+    assert "measure/step" in give(tmp_path, "ls", "alpha", "--list-columns")
 
 
 def test_the_lower_cost_is_better(shop: Path) -> None:

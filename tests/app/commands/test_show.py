@@ -21,7 +21,9 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.show import ShowPart, show
+from rlexp.app.commands.plot import PlotRequest, plot
+from rlexp.app.commands.show import ExperimentDetails, ShowPart, show
+from rlexp.app.commands.show_curves import small_curves
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
@@ -81,6 +83,39 @@ def test_a_run_has_a_small_learning_curve(alpha: Stored, tmp_path: Path) -> None
     assert "environment steps" == lines[first + 7].strip()
     assert any("⣀" <= character <= "⣿" for line in lines[first:] for character in line)
     assert "learning curve" not in text_output(f"alpha/{alpha.run(1).folder.name}", tmp_path)
+
+
+def test_an_experiment_has_a_small_curve_of_each_label(tmp_path: Path) -> None:
+    """A small figure of 80 columns has the lines that `rlexp plot` draws, one for each label."""
+    alpha = stored(Layout(tmp_path / "runs"), "alpha", configuration(), configuration("a2c"))
+    for label, height in (("ppo", 1.0), ("a2c", 5.0)):
+        for seed in (0, 1):
+            curve = [evaluated(step, height * step + seed) for step in (25, 50)]
+            final = evaluated(100, 1.0, final=True)
+            alpha.attempt(seed, [*curve, final, ended(Ending.COMPLETED)], label=label)
+    details = show("alpha", ShowPart.RESULT, study(tmp_path))
+    assert isinstance(details, ExperimentDetails)
+    (figure,) = small_curves(details, study(tmp_path)).figures
+    (task,) = plot(PlotRequest(targets=("alpha",)), study(tmp_path)).tasks
+    aggregates = [line for line in task.figure.lines if not line.faint]
+    assert [(e.label, e.x, e.y) for e in aggregates] == [(f.label, f.x, f.y) for f in figure.lines]
+    assert [("ppo", (25.5, 50.5)), ("a2c", (125.5, 250.5))] == [
+        (f.label, f.y) for f in figure.lines
+    ]
+    printed = text_output("alpha", tmp_path)
+    drawn = printed[printed.index("CartPole-v1: mean return") :].splitlines()
+    assert max(map(len, drawn)) <= 80
+    assert {"a ppo: 2 of 3 runs", "b a2c: 2 of 3 runs"} <= set(drawn)
+    assert "Line: interquartile mean over runs. With bands: rlexp plot alpha" in drawn
+    assert "CartPole-v1: mean return" not in rlexp(tmp_path, "show", "alpha", "--json").out
+
+
+def test_an_experiment_without_two_evaluations_has_no_curve(tmp_path: Path) -> None:
+    """Runs that were evaluated once in training give no figure and no word about one."""
+    alpha = stored(Layout(tmp_path / "runs"))
+    final = evaluated(100, 2.0, final=True)
+    alpha.attempt(0, [evaluated(50, 1.0), final, ended(Ending.COMPLETED)])
+    assert "With bands" not in text_output("alpha", tmp_path)
 
 
 def test_every_phase_is_shown_separately(alpha: Stored, tmp_path: Path) -> None:

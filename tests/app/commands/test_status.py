@@ -46,12 +46,13 @@ def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
 def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
     alpha: Stored, tmp_path: Path
 ) -> None:
-    """A running run is listed with its step, its budget and its last return."""
+    """A running run is listed with its step, its budget and the mean of its last evaluation."""
     name = alpha.run(2).folder.name
     with hold(alpha.run(2).lease, "the run", now=STARTED):
         (experiment,) = status(None, study(tmp_path)).experiments
         printed = rlexp(tmp_path, "status", "alpha").out
-    assert (RunningRun(run=name, step=70, steps=100, last_return=1.5),) == experiment.running
+    shown = RunningRun(run=name, step=70, steps=100, quantity="return", last_mean=1.5)
+    assert (shown,) == experiment.running
     assert f"  {name} at step 70 of 100, return 1.5\n" in printed
 
 

@@ -1,6 +1,7 @@
 """Status, report, trials and Optuna storage of a sweep can be read and agree."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,19 @@ from stored_sweeps import finished_sweep, stored_sweep
 from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.cli.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.store.runs import write_experiment
 from rlexp.store.sweeps import read_selection, read_trials
 from rlexp.text import format_parameters
 
 quick = pytest.fixture(autouse=True)(quick_parts)
+OLDER = "sweep.objective=lowest_score"
 
 
 def test_steps_and_scores_of_the_evidence_are_consistent(
@@ -306,6 +310,48 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     printed = rlexp(folder, "show", "made_up").out
     assert "tuned on CartPole-v1, test seeds" in printed
     assert "tuning seeds" not in printed
+
+
+def test_ls_never_averages_trials(tmp_path: Path) -> None:
+    """During the search, an experiment has no score, and each trial is a configuration."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on(runs=4)
+    (row,) = rlexp(tmp_path, "ls", "--json").document("listing")["rows"]
+    assert (None, None) == (row["estimate"], row["interval"])
+    groups = rlexp(tmp_path, "ls", "--group", "--json").document("listing")["rows"]
+    assert {("tuning", 1)} == {(row["phase"], row["n"]) for row in groups}
+    assert 4 == len({row["label"] for row in groups})
+
+
+def test_a_new_sweep_declares_its_direction_with_a_measure(tmp_path: Path) -> None:
+    """`lowest_score` is refused with the words that declare a direction, and nothing is written."""
+    for score, words in (
+        ("final", "environment.measures.NAME.direction=minimise sweep.objective=NAME"),
+        ("cost", "environment.measures.cost.direction=minimise sweep.objective=score"),
+    ):
+        sweep = stored_sweep(tmp_path, OLDER, f"budget.score={score}")
+        with pytest.raises(ConfigError, match="is of older versions") as error:
+            sweep.go_on()
+        assert str(error.value).endswith(words)
+    assert not sweep.paths.folder.exists()
+
+
+def test_an_older_sweep_for_the_lowest_score_goes_on(tmp_path: Path) -> None:
+    """A recorded sweep with the objective `lowest_score` continues and selects the lowest score."""
+    new, older = stored_sweep(tmp_path), stored_sweep(tmp_path, OLDER)
+    experiment = read_sweep(None, new.words, new.study).experiment
+    assert experiment.sweep is not None
+    plan = replace(experiment.sweep.plan, objective="lowest_score")
+    write_experiment(new.paths, replace(experiment, sweep=replace(experiment.sweep, plan=plan)))
+    older.go_on()
+    selection, trials = read_selection(older.paths), read_trials(older.paths)
+    assert selection is not None
+    (chosen, *others) = [
+        trials[n].parameters["algorithm.n_epochs"]
+        for n in (selection.winner, *(f.number for f in selection.finalists))
+    ]
+    assert chosen == min(others)
+    assert chosen < max(trial.parameters["algorithm.n_epochs"] for trial in trials)
 
 
 def test_a_failed_selection_run_costs_a_finalist_the_win(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from grid_samples import (
     GRIDS,
     grid,
     grid_beside_others,
+    grid_of_costs,
     grid_of_equal_scores,
     grid_of_one_seed,
     grid_on_tuning_seeds,
@@ -89,6 +90,18 @@ def test_best_settings_are_named() -> None:
     assert expected == column(settings_table, "label")
     assert [None, 480.0, -200.0] == column(settings_table, "mean score")
     assert share(480.0, CARTPOLE) == pytest.approx(column(settings_table, "normalised score")[1])
+
+
+def test_the_best_settings_of_a_cost_have_the_lowest_one() -> None:
+    """A grid of costs has the sensitivity of the negated costs, and shows costs in their units."""
+    for title in ESTIMATES:
+        assert interval(grid(), title) == interval(grid_of_costs(), title)
+    high, low = (
+        table(sensitivity_part(sample()), "sensitivity-settings")
+        for sample in (grid, grid_of_costs)
+    )
+    assert column(high, "label") == column(low, "label")
+    assert [None, -480.0, 200.0] == column(low, "mean score")
 
 
 def test_gains_are_listed_by_number_of_tuned_parameters() -> None:

@@ -1,0 +1,33 @@
+"""The live table of runs names what the last evaluation measured."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from rich.console import Console
+from stored_runs import configuration, evaluated, stored
+
+from rlexp.console.tables import live_table
+from rlexp.engine.run_in_flight import RunInFlight
+from rlexp.store.layout import Layout
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"), [("final", "return 15.0"), ("success", "success 0.500")]
+)
+def test_the_live_table_names_what_is_scored(tmp_path: Path, score: str, shown: str) -> None:
+    """The table has the mean of the return or of the measure that is scored, with its name."""
+    usual = configuration()
+    scored = replace(usual, budget=replace(usual.budget, score=score))
+    alpha = stored(Layout(tmp_path / "runs"), "alpha", scored)
+    last = replace(evaluated(50, 10.0, 20.0), measures={"success": (1.0, 0.0)})
+    attempt = alpha.attempt(0).attempts()[-1]
+    run = RunInFlight(alpha.spec(0), attempt, monotonic(), step=50, evaluations=[last])
+    out = Console(file=StringIO(), force_terminal=True, width=80)
+    with live_table(out, 3) as table:
+        table.update([run], 2)
+    printed = out.file.getvalue()  # type: ignore[attr-defined]
+    assert shown in printed
+    assert "evaluation" in printed
