@@ -40,6 +40,12 @@ def garbage_lines(result: "GarbageCollection") -> "Iterator[str]":
 
     for kept in result.experiments:
         yield _kept_line(kept)
+        for name in kept.awaited_by:
+            yield (
+                f"  {name} extends runs of {kept.experiment} and has not taken over their states yet, "
+                f"so that these stay: finish it with 'rlexp resume {name}', or remove it with "
+                f"'rlexp rm {name}'"
+            )
     verb = "removed" if result.removed else "would remove"
     yield f"{verb} {format_bytes(result.bytes)}"
     yield from next_lines(result.next)

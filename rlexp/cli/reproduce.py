@@ -81,6 +81,9 @@ def run_lines(run: "ReproducedRun") -> "Iterator[str]":
         yield f"{run.run}: identical, score {_number(run.score.now)}"
         return
     yield f"{run.run}: {run.verdict}"
+    if run.state == "planned":
+        yield f"  it could not begin: {run.reason}"
+        return
     if run.verdict == "failed":
         yield f"  the repeated run ended as {_ending(run)}"
     else:

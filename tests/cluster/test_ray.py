@@ -13,7 +13,9 @@ from typing import Any
 
 import psutil
 import pytest
+from last_words import last_words
 
+from rlexp.records.run import RunRecord
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import read_run
 
@@ -35,10 +37,15 @@ PATIENCE = 240.0
 
 
 def start(folder: Path, *arguments: str, executor: str = "ray") -> subprocess.Popen[str]:
+    """Start `rlexp run` with these words."""
+    words = last_words(f"executor={executor}", "experiment=x", *BUDGET, *arguments)
+    return give(folder, "run", *words)
+
+
+def give(folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start a command in a session of its own, as a terminal does."""
-    command = [sys.executable, "-m", "rlexp", "run", f"executor={executor}", "experiment=x"]
     return subprocess.Popen(
-        [*command, *BUDGET, *arguments],
+        [sys.executable, "-m", "rlexp", *words],
         cwd=folder,
         env={k: v for k, v in os.environ.items() if k != "RLEXP_RUNS"},
         stdout=subprocess.PIPE,
@@ -155,6 +162,27 @@ def test_a_cluster_of_its_own_gives_the_numbers_of_this_machine(tmp_path: Path) 
     assert all(list(paths.checkpoints.iterdir()) for paths in runs(tmp_path / "sent"))
     assert ["ray.log"] == [p.name for p in (tmp_path / "sent/runs/x/jobs").iterdir()]
     wait_until(lambda: not processes_of(tmp_path), "something lives on", 15)
+
+
+@pytest.mark.parametrize("shared", ["true", "false"])
+def test_extended_runs_have_the_numbers_of_fresh_ones(tmp_path: Path, shared: str) -> None:
+    """A task receives the state of the parent; nothing of it is left when the run has ended."""
+    run(tmp_path, "seeds.test=1", "budget.steps=4000", "experiment=fresh", executor="local")
+    run(tmp_path, "seeds.test=1", "budget.steps=2000", "experiment=short", executor="local")
+    words = ("budget.steps=4000", "executor=ray", f"executor.shared={shared}")
+    finish(give(tmp_path, "extend", "short", *words))
+    records = [only_record(tmp_path, name) for name in ("fresh", "short-4000")]
+    numbers = [[(e.step, e.returns) for e in record.evaluations] for record in records]
+    assert numbers[0] == numbers[1]
+    assert records[0].weights == records[1].weights is not None
+    assert records[0].score == records[1].score is not None
+    assert [] == list((tmp_path / "runs").glob("*/*/parent"))
+
+
+def only_record(folder: Path, experiment: str) -> RunRecord:
+    """The record of the only run of an experiment."""
+    (paths,) = ExperimentPaths(folder / "runs" / experiment).runs()
+    return read_run(paths).record
 
 
 def test_ctrl_c_ends_tasks_as_interrupted(tmp_path: Path) -> None:

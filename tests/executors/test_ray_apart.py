@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import ended, spec, started
 
 from rlexp.errors import RecordError
 from rlexp.executors.ray import node_task
@@ -19,6 +20,7 @@ from rlexp.executors.ray.node_task import RunFiles, execute
 from rlexp.executors.ray.result_writer import Intake
 from rlexp.executors.ray.session import uploaded_files
 from rlexp.records.checkpoint import Checkpoint, Transitions
+from rlexp.records.events import Event
 from rlexp.store.checkpoints import (
     checkpoint_steps,
     clear_replay,
@@ -26,7 +28,9 @@ from rlexp.store.checkpoints import (
     publish_checkpoint,
     read_checkpoint,
 )
+from rlexp.store.journal import write_journal
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import write_run
 
 HERE = Path(__file__).parent
 
@@ -132,6 +136,24 @@ def test_the_journal_comes_last_and_whole_lines_only(
     assert '{"event":"ended"}\n' == local_run.attempt(1).journal.read_text()
     send(intake, returns, last=True)
     assert node_run.attempt(1).journal.read_text() == local_run.attempt(1).journal.read_text()
+
+
+def test_the_copy_of_a_parent_goes_with_the_end_of_the_run(
+    node_run: RunPaths, local_run: RunPaths
+) -> None:
+    """The state that an extended run begins with stays until its end has come back."""
+    write_run(local_run, spec())
+    checkpoint(local_run.parent, 1)
+    journals: list[list[Event]] = [[started()], [started(), ended(100)]]
+    returns, intake = RunFiles(node_run.folder), Intake(local_run, "job", 0)
+    kept = []
+    for events in journals:
+        node_run.attempt(1).folder.mkdir(parents=True, exist_ok=True)
+        node_run.attempt(1).journal.unlink(missing_ok=True)
+        write_journal(node_run.attempt(1).journal, events)
+        send(intake, returns)
+        kept.append(local_run.parent.folder.exists())
+    assert [True, False] == kept
 
 
 def test_what_came_from_the_command_is_not_sent_back(node_run: RunPaths) -> None:

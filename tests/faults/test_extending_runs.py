@@ -5,11 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_full import long
+from last_words import last_words
 from studies import StudyFolder, new_study, wait_until
 
+PPO = ("algorithm=ppo", "algorithm.n_steps=64", "algorithm.n_epochs=2")
+SAC = (
+    *("algorithm=sac", "environment=pendulum", "environment.max_episode_steps=50"),
+    *("algorithm.learning_starts=100", "algorithm.buffer_size=500", "algorithm.batch_size=16"),
+    *("algorithm.train_freq=8", "budget.keep_last=true"),
+)
 WORDS = (
-    "algorithm.n_steps=64",
-    "algorithm.n_epochs=2",
     "budget.evaluation_every=256",
     "budget.evaluation_episodes=2",
     "budget.final_episodes=3",
@@ -18,13 +24,25 @@ WORDS = (
 )
 
 
+def give(study: StudyFolder, *words: str) -> str:
+    """Give a command that succeeds; returns its output."""
+    code, output = study.give(*words)
+    assert code == 0, output
+    return output
+
+
+def train(study: StudyFolder, *words: str) -> None:
+    """Train the parents, `short` with 600 steps, and `fresh` with 2000 steps."""
+    for name, steps in (("short", 600), ("fresh", 2000)):
+        given = last_words(*WORDS, *words, f"budget.steps={steps}", f"experiment={name}")
+        give(study, "run", *given)
+
+
 @pytest.mark.slow
 def test_a_killed_extension_equals_fresh_runs(tmp_path: Path) -> None:
     """After a SIGKILL, and with the parent removed, the same command gives the numbers of fresh runs."""
     with new_study(tmp_path / "study", warm=True) as study:
-        for name, steps in (("short", 600), ("fresh", 2000)):
-            code, output = study.give("run", *WORDS, f"budget.steps={steps}", f"experiment={name}")
-            assert code == 0, output
+        train(study, *PPO)
         extend = ("extend", "short", "budget.steps=2000", "budget.checkpoint_every=128")
         command = study.start(*extend)
         wait_until(lambda: len(study.events("short-2000", "checkpointed")) >= 3)
@@ -49,6 +67,38 @@ def test_a_killed_extension_equals_fresh_runs(tmp_path: Path) -> None:
         assert "fresh/ppo and short-2000/ppo are identical" in output
         code, output = study.give("extend", "short-2000", "budget.steps=2500")
         assert code == 0, output
+        assert not list((study.folder / "runs").glob("*/*/parent"))
+
+
+@long
+@pytest.mark.slow
+def test_a_killed_extension_with_a_replay_buffer_equals_fresh_runs(tmp_path: Path) -> None:
+    """SAC continues with the buffer of its parent, also after a SIGKILL and a removal by `rlexp gc`."""
+    with new_study(tmp_path / "study", warm=True) as study:
+        train(study, *SAC, "seeds.test=1")
+        extend = ("extend", "short", "budget.steps=2000", "budget.checkpoint_every=128")
+        command = study.start(*extend)
+        wait_until(lambda: len(study.events("short-2000", "checkpointed")) >= 3)
+        assert "in use by" in give(study, "gc", "--states", "--yes")
+        command.kill()
+        command.communicate(timeout=60)
+        give(study, *extend)
+        assert numbers(study, "fresh") == numbers(study, "short-2000")
+
+
+@pytest.mark.slow
+def test_workers_receive_the_states_of_parents(tmp_path: Path) -> None:
+    """With executor=pull, runs that a worker extends have the numbers of fresh runs."""
+    with new_study(tmp_path / "study", warm=True) as study:
+        train(study, *PPO)
+        command = study.start("extend", "short", "budget.steps=2000", "executor=pull")
+        orders = study.folder / "runs" / "short-2000" / "orders"
+        wait_until(lambda: len([*orders.glob("[!.]*.json")]) == 2)
+        give(study, "rm", "short", "--yes")
+        give(study, "worker", "short-2000", "--workers=2")
+        output, _ = command.communicate(timeout=60)
+        assert command.returncode == 0, output
+        assert numbers(study, "fresh") == numbers(study, "short-2000")
         assert not list((study.folder / "runs").glob("*/*/parent"))
 
 

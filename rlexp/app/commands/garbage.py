@@ -2,21 +2,22 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from rlexp.app.reading.experiment_scan import survey
+from rlexp.app.reading.experiment_scan import READ_ERRORS, survey
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.errors import RecordError
+from rlexp.errors import RecordError, RlexpError
+from rlexp.protocol.seeds import Phase
 from rlexp.records.checkpoint import STATE
 from rlexp.records.run import State
 from rlexp.store.checkpoints import clear_replay, clear_states
-from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.lease import hold, holder, is_held
-from rlexp.store.runs import folder_size
+from rlexp.store.runs import folder_size, read_definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class KeptState:
         state_bytes: The size of the other state of their trainings, in bytes, without the policies.
         removed: What was removed: `nothing`, `buffers` or `states` (with the buffers).
         holder: The process that uses the experiment, which is then left as it is; null if none does.
+        awaited_by: The extensions that have not taken over the states of all their parents yet. What
+            these parents keep is left as it is, and not counted.
     """
 
     experiment: str
@@ -38,6 +41,7 @@ class KeptState:
     state_bytes: int
     removed: str
     holder: str | None
+    awaited_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,9 @@ def collect_garbage(
     """
     names = dict.fromkeys(targets)
     chosen = [workspace.experiment(n) for n in names] or workspace.layout.experiments()
-    kept = [_collect(paths, states=states, yes=yes) for paths in chosen]
-    keeping = tuple(each for each in kept if each.runs)
+    awaited = _awaited_states(workspace.layout)
+    kept = [_collect(paths, awaited, states=states, yes=yes) for paths in chosen]
+    keeping = tuple(each for each in kept if each.runs or each.awaited_by)
     free = [each for each in keeping if each.holder is None]
     size = sum(e.replay_bytes + (e.state_bytes if states else 0) for e in free)
     following = () if yes else tuple(_next([*names], free, states=states))
@@ -98,9 +103,33 @@ def _next(
         yield NextCommand(why="remove all but the policies", command=command)
 
 
-def _collect(paths: ExperimentPaths, *, states: bool, yes: bool) -> KeptState:
+def _awaited_states(layout: Layout) -> dict[str, str]:
+    """The extensions that have not taken over the state of a parent yet, by the parent's id.
+
+    A command that was killed between the definition of an extension and its first run leaves such
+    an extension, and the same command continues it.
+    """
+    awaited = {}
+    for paths in layout.experiments():
+        try:
+            definition = read_definition(paths)
+        except (RlexpError, *READ_ERRORS):
+            # An extension that cannot be read cannot be continued either.
+            continue
+        if definition.extends is None:
+            continue
+        for spec in (spec for phase in Phase for _, spec in definition.specs(phase)):
+            if spec.parent is not None and not paths.run(spec.name).attempts():
+                awaited[spec.parent.run] = paths.name
+    return awaited
+
+
+def _collect(
+    paths: ExperimentPaths, awaited: Mapping[str, str], *, states: bool, yes: bool
+) -> KeptState:
     """Measure what the runs of one experiment keep, and remove it with `yes`."""
-    kept = list(_keeping(paths))
+    keeping = dict(_keeping(paths))
+    kept = [run for run_id, run in keeping.items() if run_id not in awaited]
     used = holder(paths.lock) if is_held(paths.lock) else None
     sizes = [(folder_size(run.replay), _state_size(run)) for run in kept]
     removed = "nothing"
@@ -116,11 +145,12 @@ def _collect(paths: ExperimentPaths, *, states: bool, yes: bool) -> KeptState:
         state_bytes=sum(state for _, state in sizes),
         removed=removed,
         holder=used,
+        awaited_by=tuple(dict.fromkeys(awaited[i] for i in keeping if i in awaited)),
     )
 
 
-def _keeping(paths: ExperimentPaths) -> Iterator[RunPaths]:
-    """The completed runs that keep a replay buffer or another state."""
+def _keeping(paths: ExperimentPaths) -> Iterator[tuple[str, RunPaths]]:
+    """The completed runs that keep a replay buffer or another state, with their ids."""
     for run in survey(paths, brief=True).runs:
         if run.stored is None or run.damaged:
             continue
@@ -128,7 +158,7 @@ def _keeping(paths: ExperimentPaths) -> Iterator[RunPaths]:
         # The records of other runs may need their checkpoints to continue.
         completed = run.stored.record.state is State.COMPLETED
         if completed and (folder_size(files.replay) or _state_size(files)):
-            yield files
+            yield run.stored.record.spec.id, files
 
 
 def _state_size(run: RunPaths) -> int:

@@ -16,6 +16,7 @@ from rlexp.app.execution.signals import STOP_SIGNALS, Signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.older_schema import refuse_older_run
+from rlexp.app.reproduction.ancestors import Generation, generations, hand_over
 from rlexp.app.reproduction.checkout import Checkout, check_out_code, repository
 from rlexp.app.reproduction.comparison import (
     EnvironmentChange,
@@ -24,6 +25,7 @@ from rlexp.app.reproduction.comparison import (
     ReproductionVerdict,
     compare_environments,
     judge_reproduction,
+    judge_run_without_parent,
 )
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
 from rlexp.app.reproduction.rerun import define_experiment, run_again
@@ -32,7 +34,6 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
-from rlexp.store.former_names import find_renamed
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.runs import read_run
 
@@ -98,8 +99,9 @@ class Reproduction:
     """A comparison of runs with their repetitions.
 
     Attributes:
-        runs: The runs whose repetition has ended.
-        requested: Number of runs to repeat.
+        runs: The runs whose repetition has ended. Parents whose states were gone come before the
+            runs that continue them.
+        requested: Number of runs to repeat, with these parents.
         surroundings: Changed packages and hardware, for each version of the code.
         warnings: The changes as sentences.
         output: The folder with the records of the repetitions; null if they are not kept.
@@ -138,11 +140,11 @@ def reproduce(
             that is not allowed, or `--strict` refuses.
     """
     output = _output(request, workspace)
-    originals = find_originals(target, request.phase, request.runs, workspace)
+    repeated = generations(find_originals(target, request.phase, request.runs, workspace))
+    originals = [original for generation in repeated for original in generation.originals]
     for original in originals:
         refuse_imported_run(original.record.spec)
         refuse_older_run(original.record.spec)
-        _refuse_extended(original)
     command = request.command(target, workspace.allowed)
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
     for original in originals:
@@ -150,35 +152,14 @@ def reproduce(
     partial = _PartialResult()
     with _ended_by_signals(handled=workspace.handles_signals) as signals:
         try:
-            _run_all(originals, output, request, workspace, command, observer, partial)
+            _run_all(repeated, output, request, workspace, command, observer, partial)
         except KeyboardInterrupt:
             partial.interrupted = signals.received or signal.SIGINT
     return _result(partial, len(originals), output)
 
 
-def _refuse_extended(original: Original) -> None:
-    """Refuse to reproduce a run that continues another one.
-
-    Raises:
-        RecordError: The run has a parent; names it.
-    """
-    inherited = original.record.inherited
-    if inherited is not None:
-        layout = Layout(original.paths.folder.parent.parent)
-        parent = (
-            f"{find_renamed(layout, inherited.experiment, inherited.run).name}/{inherited.run}"
-        )
-        command = shlex.join(["rlexp", "reproduce", parent])
-        raise RecordError(
-            f"run {original.name} continues run {parent} from step {inherited.step:,}, and only runs "
-            f"that begin at step 0 can be reproduced: reproduce the parent with '{command}', and "
-            "extend it again",
-            command=command,
-        )
-
-
 def _run_all(
-    originals: Sequence[Original],
+    repeated: Sequence[Generation],
     output: Path | None,
     request: ReproductionRequest,
     workspace: Workspace,
@@ -188,18 +169,69 @@ def _run_all(
 ) -> None:
     """Run everything again, in a temporary folder that is always removed."""
     with TemporaryDirectory(prefix="rlexp-reproduce-") as temporary:
-        folder = Path(temporary)
-        runs = Layout(output or folder / "runs")
-        paths = runs.experiment(originals[0].paths.folder.parent.name)
-        for number, group in enumerate(_by_code(originals)):
-            code = group[0].code
-            with check_out_code(code, workspace.folder, folder / f"code-{number}") as checkout:
-                # The experiment is defined once, for the runs of all versions of the code.
-                if number == 0:
-                    define_experiment(originals, paths)
-                _one_code(group, checkout, paths, request, workspace, command, observer, partial)
+        runs = Layout(output or Path(temporary) / "runs")
+        for number, generation in enumerate(repeated):
+            folder = Path(temporary) / f"generation-{number}"
+            _run_generation(
+                generation, runs, folder, request, workspace, command, observer, partial
+            )
             if partial.interrupted is not None:
                 break
+
+
+def _run_generation(
+    generation: Generation,
+    runs: Layout,
+    folder: Path,
+    request: ReproductionRequest,
+    workspace: Workspace,
+    command: Sequence[str],
+    observer: Observer,
+    partial: _PartialResult,
+) -> None:
+    """Run the runs of one experiment again, whose repeated parents have ended."""
+    folder.mkdir()
+    paths = runs.experiment(generation.originals[0].paths.folder.parent.name)
+    if generation.handed_on:
+        observer.note(
+            f"the states that {paths.name} kept to be extended are gone: its runs are repeated first"
+        )
+    missing: dict[str, str] | None = None
+    for number, group in enumerate(_by_code(generation.originals)):
+        code = group[0].code
+        with check_out_code(code, workspace.folder, folder / f"code-{number}") as checkout:
+            # The experiment is defined once, for the runs of all versions of the code.
+            if missing is None:
+                define_experiment(generation.originals, paths)
+                missing = _begin(generation, paths, partial)
+            begun = [original for original in group if original.name not in missing]
+            if begun:
+                _one_code(
+                    begun,
+                    checkout,
+                    paths,
+                    request,
+                    workspace,
+                    command,
+                    observer,
+                    partial,
+                    keep_states=generation.handed_on,
+                )
+        if partial.interrupted is not None:
+            break
+
+
+def _begin(
+    generation: Generation, paths: ExperimentPaths, partial: _PartialResult
+) -> dict[str, str]:
+    """Hand over the states of parents; returns the runs that lack theirs, with the reasons."""
+    missing = hand_over(generation, paths)
+    partial.runs += [
+        judge_run_without_parent(original, missing[original.name])
+        for original in generation.originals
+        if original.name in missing
+    ]
+    return missing
 
 
 def _result(partial: _PartialResult, requested: int, output: Path | None) -> Reproduction:
@@ -227,6 +259,8 @@ def _one_code(
     command: Sequence[str],
     observer: Observer,
     partial: _PartialResult,
+    *,
+    keep_states: bool,
 ) -> None:
     """Repeat the runs of one version of the code, and compare them.
 
@@ -244,7 +278,9 @@ def _one_code(
         how = f"; to install the original packages: {around.install}" if around.install else ""
         raise SurroundingsDiffer(f"--strict: {'; '.join(map(str, _deciding(around)))}{how}")
     executed = _executing(checkout, specs, workspace.folder)
-    partial.interrupted = run_again(group, paths, executed, workspace, tuple(command), observer)
+    partial.interrupted = run_again(
+        group, paths, executed, workspace, tuple(command), observer, keep_states=keep_states
+    )
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record

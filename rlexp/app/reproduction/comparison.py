@@ -283,6 +283,28 @@ def judge_reproduction(
     )
 
 
+def judge_run_without_parent(original: Original, reason: str) -> ReproducedRun:
+    """The comparison of an extended run whose repetition could not begin.
+
+    Args:
+        original: The run.
+        reason: Why the state of its parent is missing.
+    """
+    then = original.record
+    return ReproducedRun(
+        run=original.name,
+        verdict=ReproductionVerdict.FAILED,
+        score=Scores(then=then.score, now=None),
+        weights=Digests(then=then.weights, now=None),
+        continued_at=tuple(c.step for c in then.continuations),
+        divergence=None,
+        state=str(State.PLANNED),
+        failure=None,
+        reason=reason,
+        cause=reason,
+    )
+
+
 def likely_cause(
     original: Original,
     repetition: RunRecord,

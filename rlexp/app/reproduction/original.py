@@ -146,7 +146,9 @@ def read_original(paths: RunPaths) -> Original:
     last = ends[-1]
     provenance = _read_provenance(last)
     code = read_code(provenance, last)
-    earlier = [a.paths for a in attempts if a.paths.number < last.number]
+    # The first attempt of an extended run holds the events of its parent.
+    first = 1 if record.inherited is None else 2
+    earlier = [a.paths for a in attempts if first <= a.paths.number < last.number]
     # Only a continued run contains steps of several attempts.
     mixed = bool(record.continuations) and any(
         read_code(_read_provenance(a), a) != code for a in earlier

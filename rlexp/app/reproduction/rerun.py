@@ -25,7 +25,7 @@ from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL
-from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.experiment import Experiment, Extension
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
@@ -40,8 +40,10 @@ def run_again(
     workspace: Workspace,
     command: tuple[str, ...],
     observer: Observer,
+    *,
+    keep_states: bool,
 ) -> Signals | None:
-    """Execute runs from their first step; returns the signal that ended them, or None.
+    """Execute runs from where they began; returns the signal that ended them, or None.
 
     Args:
         originals: The runs that are executed again.
@@ -50,6 +52,7 @@ def run_again(
         workspace: The workspace of the originals, whose defaults set the number of parallel runs.
         command: The command line that the user typed.
         observer: Receives the plan and the progress.
+        keep_states: Whether the runs keep the states from which other runs continue.
 
     Raises:
         RlexpError: The processes that execute runs cannot be started.
@@ -59,7 +62,13 @@ def run_again(
     launch = LaunchSettings(
         executor=_executor(workspace),
         threads=max(spec.compute["threads"] for spec in specs),
-        operational={**dict.fromkeys(OPERATIONAL), "keep_last": False},
+        # An extended run begins with the state of its parent. Changed versions of packages are
+        # reported before, as for all other runs.
+        operational={
+            **dict.fromkeys(OPERATIONAL),
+            "keep_last": keep_states,
+            "allow_drift": any(spec.parent is not None for spec in specs),
+        },
         command=command,
         changeable=False,
     )
@@ -112,11 +121,26 @@ def define_experiment(originals: Sequence[Original], paths: ExperimentPaths) -> 
         configurations=tuple(configurations.values()),
         seeds=SeedPlan(root=specs[0].root, **plan),
         failures="missing",
+        extends=_extension(originals),
     )
     write_experiment(paths, experiment)
     for original in originals:
         if (digest := original.record.spec.algorithm.get(START_FROM)) is not None:
             copy_policy(ExperimentPaths(original.paths.folder.parent), paths, digest)
+
+
+def _extension(originals: Sequence[Original]) -> Extension | None:
+    """The experiment whose runs these continue; None if they begin at step 0."""
+    inherited = originals[0].record.inherited
+    if inherited is None:
+        return None
+    specs = [original.record.spec for original in originals]
+    parents = {
+        spec.again(spec.phase, spec.root, spec.seed).id: spec.parent
+        for spec in specs
+        if spec.parent is not None
+    }
+    return Extension(experiment=inherited.experiment, parents=parents)
 
 
 def _imports(checkout: Checkout) -> dict[str, str]:

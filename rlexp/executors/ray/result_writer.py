@@ -4,7 +4,9 @@ The files are not trusted: only names that a worker writes are accepted. A job t
 is refused, so that nothing that another job wrote is overwritten.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NoReturn
@@ -12,6 +14,7 @@ from typing import NoReturn
 from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import Piece, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
+from rlexp.records.run import State
 from rlexp.store.bundles import (
     bundle_step,
     entries,
@@ -23,8 +26,10 @@ from rlexp.store.bundles import (
     write_file,
 )
 from rlexp.store.files import publish_json, read_json, refuse_link, sync
+from rlexp.store.inheritance import drop_copy
 from rlexp.store.layout import NUMBER, AttemptPaths, RunPaths
 from rlexp.store.manifest import MANIFEST, Sum, decode_manifest, is_chunk
+from rlexp.store.runs import read_run
 
 MARK = ".job"
 """The file in an attempt's folder that names the job which made the attempt."""
@@ -69,6 +74,7 @@ class Intake:
                     self._write(piece)
         if kept is not None:
             self._remove_others(set(kept))
+            self._drop_copy_of_parent()
 
     def _check_fence(self) -> None:
         for attempt in self.paths.attempts():
@@ -169,6 +175,14 @@ class Intake:
         for path in entries(self.paths.replay):
             if is_chunk(path.name) and f"replay/{path.name}" not in kept:
                 remove(path)
+
+    def _drop_copy_of_parent(self) -> None:
+        # The worker has removed its own copy. This one goes only when the end of the run is here:
+        # without it, another attempt may begin with the copy.
+        if os.path.lexists(self.paths.parent.folder):
+            with suppress(RecordError):
+                if read_run(self.paths).record.state in {State.COMPLETED, State.PRUNED}:
+                    drop_copy(self.paths)
 
     def _refuse(self, name: str) -> NoReturn:
         raise RecordError(

@@ -1,6 +1,7 @@
 """`rlexp gc` tells what finished runs keep, and removes it without touching anything else."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ from finished_runs import Finished, finish
 from quick_parts import quick_parts
 
 from rlexp.errors import RlexpError
+from rlexp.protocol.experiment import Extension
+from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending
 from rlexp.store.checkpoints import is_resumable
+from rlexp.store.inheritance import find_copy, inherit
 from rlexp.store.lease import hold
+from rlexp.store.runs import read_definition, read_spec, write_experiment
 
 WORDS = (
     *("algorithm=sac", "environment=pendulum", "environment.max_episode_steps=20"),
@@ -75,6 +80,26 @@ def test_what_is_needed_or_in_use_stays(kept: Finished, tmp_path: Path) -> None:
     journal.write_text("\n".join([*lines, json.dumps(ended)]) + "\n")
     give(tmp_path, "gc", "--states", "--yes")
     assert before == sizes(kept)
+
+
+def test_what_an_extension_still_needs_stays(kept: Finished, tmp_path: Path) -> None:
+    """A state stays until an extension has taken it over, and may be removed after that."""
+    layout, before = kept.study.layout, sizes(kept)
+    tiny, longer = layout.experiment("tiny"), layout.experiment("longer")
+    definition = read_definition(tiny)
+    copy = find_copy(kept.paths, read_spec(kept.paths).id)
+    assert copy is not None
+    extends = Extension(experiment="tiny", parents={copy.parent.run: copy.parent})
+    write_experiment(longer, replace(definition, name="longer", extends=extends))
+    output = give(tmp_path, "gc", "--states", "--yes")
+    assert "longer extends runs of tiny and has not taken over their states yet" in output
+    assert "removed 0 B" in output
+    assert before == sizes(kept)
+    ((_, spec),) = read_definition(longer).specs(Phase.TEST)
+    inherit(longer.run(spec.name), spec, tiny)
+    give(tmp_path, "gc", "--states", "--yes")
+    assert (0, 0) == sizes(kept)
+    assert find_copy(longer.run(spec.name).parent, copy.parent.run) is not None
 
 
 def test_an_unknown_experiment_is_refused(tmp_path: Path) -> None:

@@ -49,18 +49,18 @@ def test_there_is_no_cell_without_planned_runs() -> None:
 
 
 def test_every_run_without_a_score_is_of_one_kind() -> None:
-    """Every run without a score is either failed, unscored or missing."""
+    """Every run without a score is either failed or missing, where no score is NaN."""
     cell = incomplete().cells["a2c", CARTPOLE]
-    counts = [len(runs) for runs in (cell.scored, cell.failed, cell.unscored, cell.missing)]
-    assert [1, 1, 0, 3] == counts
+    counts = [len(runs) for runs in (cell.scored, cell.failed, cell.missing)]
+    assert [1, 1, 3] == counts
     assert cell.planned == sum(counts)
 
 
 def test_a_score_that_is_no_number_is_no_score() -> None:
-    """A run that completed with NaN or infinity counts as unscored."""
+    """A run that completed with NaN or infinity has no score."""
     for label in ("ppo", "a2c"):
         cell = not_finite().cells[label, CARTPOLE]
-        assert (2, 1) == (cell.n, len(cell.unscored))
+        assert (2, 1) == (cell.n, cell.planned - cell.n)
 
 
 def test_failed_runs_count_as_worst_where_the_experiment_says_so() -> None:
