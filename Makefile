@@ -19,7 +19,8 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-long test-services test-services-ready test-suites test-lowest lint clean
+.PHONY: demo test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+	release release-check clean
 
 demo: $(READY)
 	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
@@ -92,6 +93,27 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Builds the version that pyproject.toml names, and tries the wheel in an environment that holds nothing
+# else, with the newest packages that it allows. Uploads nothing.
+release: release-check .venv-release/ready
+	rm -rf dist .venv-wheel
+	.venv-release/bin/python -m build
+	.venv-release/bin/twine check --strict dist/*
+	"$(PYTHON)" -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
+	"$(PYTHON)" .ci/release.py try .venv-wheel/bin/rlexp
+	@echo 'Nothing was uploaded. To publish: .venv-release/bin/twine upload dist/*'
+
+release-check:
+	@"$(PYTHON)" .ci/release.py check
+
+# The newest ones, because they know what the index accepts.
+.venv-release/ready: | release-check
+	rm -rf $(@D)
+	"$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/python -m pip install -q --disable-pip-version-check build twine
+	@touch $@
 
 clean:
 	rm -rf .venv .venv-* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
