@@ -18,7 +18,7 @@ from rlexp.app.comparison.sequential import (
 )
 from rlexp.app.reporting.build import make_report, read_phase
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError, RecordError
@@ -51,7 +51,7 @@ class CompareRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Displayed):
     """A comparison of labels.
 
     Attributes:

@@ -26,7 +26,7 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import read_last_command
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError, RecordError
@@ -54,7 +54,7 @@ class ExtendOptions(RunOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendOutcome:
+class ExtendOutcome(Displayed):
     """The state of an extension after a command.
 
     Attributes:

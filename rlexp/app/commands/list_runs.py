@@ -22,7 +22,7 @@ from rlexp.app.reading.row_selection import (
 from rlexp.app.reading.run_settings import Settings, SettingsIndex
 from rlexp.app.reading.searched_parameters import parameters_by_label
 from rlexp.app.reading.summary import LabelSummary, describe_run, summarise, worst_scores
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
@@ -267,7 +267,7 @@ class ListingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Displayed):
     """A list of experiments, runs or configurations.
 
     Attributes:

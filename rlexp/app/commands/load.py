@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlexp.app.reading.experiment_scan import ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.summary import worst_scores
+from rlexp.app.results import Displayed
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment
@@ -22,7 +23,7 @@ TEXT = ("run", "label", "task", "phase", "state")
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class Records(Displayed):
     """The records of an experiment at the time of loading.
 
     Attributes:

@@ -19,7 +19,7 @@ from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
@@ -53,7 +53,7 @@ class RunOptions(LaunchOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
+class RunOutcome(Displayed):
     """The state of one phase of an experiment after a command.
 
     Attributes:
