@@ -19,12 +19,16 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: demo notebooks test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
 	$(BIN)/rlexp run +benchmark=cartpole experiment=demo
 	@echo "For commands that begin with rlexp: source $(BIN)/activate"
+
+# Executes the notebooks of the documentation, and stores their outputs.
+notebooks: $(READY)
+	$(BIN)/python .ci/notebooks.py docs/notebooks/*.ipynb
 
 # The same cases on every machine and every day.
 test: lint

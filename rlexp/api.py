@@ -562,7 +562,12 @@ def _strings(strings: Strings) -> tuple[str, ...]:
 
 def _observer(observer: "Observer | None") -> "Observer":
     from rlexp.app.observer import SilentObserver
+    from rlexp.notebook.kernel import in_kernel
 
+    if observer is None and in_kernel():
+        from rlexp.notebook.progress import NotebookObserver
+
+        return NotebookObserver()
     return observer or SilentObserver()
 
 

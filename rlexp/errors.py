@@ -103,6 +103,10 @@ class RlexpError(Exception):
         self.allowed = tuple(allowed)
         self.command = command
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that a notebook shows: a mistake of the user needs no traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
     @classmethod
     def unknown(
         cls,

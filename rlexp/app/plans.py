@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class RefusedCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan(ExecutionEstimate):
+class RunPlan(ExecutionEstimate, Displayed):
     """The plan of one phase of an experiment.
 
     Attributes:
@@ -121,7 +121,7 @@ class RunPlan(ExecutionEstimate):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOutline(ExecutionEstimate):
+class SweepOutline(ExecutionEstimate, Displayed):
     """The plan of a sweep.
 
     Attributes:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol, cast
 
@@ -24,6 +25,22 @@ class Result(Protocol):
     """The result of a use case: a frozen dataclass whose docstring describes its fields."""
 
     schema: ClassVar[Schema]
+
+
+RENDERER = "rlexp.notebook.results"
+"""The module that renders results as HTML. Like a plug-in it is named, because it belongs to an
+interface: an import of it would point upwards."""
+
+
+class Displayed:
+    """A result that a notebook displays as what the command of the same name prints."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The result as HTML; notebooks call this method."""
+        html: str = import_module(RENDERER).result_html(self)
+        return html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

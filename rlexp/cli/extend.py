@@ -72,6 +72,14 @@ def extend(
 def extend_lines(outcome: "ExtendOutcome") -> Iterator[str]:
     """What the runs continue from, then the plan or the scores of each phase, as lines."""
     from rlexp.cli.run import run_lines
+
+    yield from extension_lines(outcome)
+    for part in outcome.parts:
+        yield from run_lines(part)
+
+
+def extension_lines(outcome: "ExtendOutcome") -> Iterator[str]:
+    """What the runs continue from, as lines."""
     from rlexp.text import format_count
 
     distinct = sorted(set(outcome.begins.values()))
@@ -84,8 +92,6 @@ def extend_lines(outcome: "ExtendOutcome") -> Iterator[str]:
     )
     if outcome.restarted:
         yield f"  schedules that begin again there: {', '.join(outcome.restarted)}"
-    for part in outcome.parts:
-        yield from run_lines(part)
 
 
 def extend_exit_code(outcome: "ExtendOutcome") -> int:

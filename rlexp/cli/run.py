@@ -112,13 +112,23 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
         return
     if outcome.detached:
         return
+    yield from unchanged_lines(outcome)
+    yield from summary_lines(outcome.summary)
+    yield from problem_lines(outcome)
+    yield from next_lines(outcome.next)
+
+
+def unchanged_lines(outcome: "RunOutcome") -> "Iterator[str]":
+    """That no run was started, if none was."""
     if not outcome.ran:
         name = outcome.summary.experiment
         yield f"{name}: nothing to run, every requested run has ended"
-    yield from summary_lines(outcome.summary)
+
+
+def problem_lines(outcome: "RunOutcome") -> "Iterator[str]":
+    """What differs from the ledger, if anything does."""
     if outcome.problem:
         yield f"{outcome.summary.experiment}: {outcome.problem}"
-    yield from next_lines(outcome.next)
 
 
 def run_exit_code(outcome: "RunOutcome | RunPlan") -> int:

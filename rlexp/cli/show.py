@@ -80,8 +80,17 @@ def show_details(shown: "ShowResult", console: "Console") -> None:
 
 def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     """The scores of an experiment and the progress of its sweep, as lines."""
-    from rlexp.cli.status import sweep_status_lines
     from rlexp.cli.summaries import summary_lines
+
+    yield from experiment_head_lines(details)
+    for summary in details.phases:
+        yield from summary_lines(summary)
+    yield from experiment_closing_lines(details)
+
+
+def experiment_head_lines(details: "ExperimentDetails") -> "Iterator[str]":
+    """Names, tags, notes, the progress of a sweep, and sources: what precedes the scores."""
+    from rlexp.cli.status import sweep_status_lines
     from rlexp.text import format_count
 
     if details.former_names:
@@ -92,8 +101,10 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
         yield f"Made from {details.origin}"
     for source, number in details.imported.items():
         yield f"{format_count(number, 'run')} {source}"
-    for summary in details.phases:
-        yield from summary_lines(summary)
+
+
+def experiment_closing_lines(details: "ExperimentDetails") -> "Iterator[str]":
+    """Damaged records, and the next command: what follows the scores."""
     for problem in details.problems:
         yield f"Damaged: {problem}"
 

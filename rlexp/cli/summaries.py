@@ -18,6 +18,11 @@ def summary_lines(summary: PhaseSummary) -> Iterator[str]:
     """Scores, intervals, failed runs, and the folder of the records."""
     for cell in summary.cells:
         yield from _cell_lines(cell, summary)
+    yield from closing_lines(summary)
+
+
+def closing_lines(summary: PhaseSummary) -> Iterator[str]:
+    """Failed runs, what was continued, and the folder of the records."""
     for run in summary.runs:
         if run.state not in {"completed", "planned"}:
             reason = f": {run.reason}" if run.reason else ""
@@ -36,13 +41,9 @@ def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
 
 def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
     yield ""
-    rule = score_rule(cell.score, cell.quantity, lower_is_better=cell.lower_is_better)
-    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {rule}"
+    yield f"{cell.label} on {cell.task}, {summary.phase} seeds, score: {rule_of(cell)}"
     if len(cell.scores) > MOST_SCORES:
-        low, high = min(cell.scores.values()), max(cell.scores.values())
-        every = shlex.join(["rlexp", "ls", summary.experiment])
-        ends = " to ".join(format_score(end, separator="") for end in (low, high))
-        yield f"  {len(cell.scores):,} scores from {ends}; to see each: {every}"
+        yield f"  {many_scores(cell, summary.experiment)}"
     else:
         for seed, score in cell.scores.items():
             yield f"  seed {seed:<4} {format_score(score, separator=''):>10}"
@@ -50,12 +51,31 @@ def _cell_lines(cell: LabelSummary, summary: PhaseSummary) -> Iterator[str]:
         yield f"  {cell.title} —: no run has a score"
     else:
         yield f"  {sentence(cell.title, cell.estimate)}"
-    yield f"  {_count(cell)}"
+    yield f"  n = {runs_of(cell)}"
+    for line in remark_lines(cell):
+        yield f"  {line}"
+
+
+def rule_of(cell: LabelSummary) -> str:
+    """The rule by which the runs of a label are scored."""
+    return score_rule(cell.score, cell.quantity, lower_is_better=cell.lower_is_better)
+
+
+def many_scores(cell: LabelSummary, experiment: str) -> str:
+    """The number and the ends of scores that are too many to print, and how to see each."""
+    low, high = min(cell.scores.values()), max(cell.scores.values())
+    every = shlex.join(["rlexp", "ls", experiment])
+    ends = " to ".join(format_score(end, separator="") for end in (low, high))
+    return f"{len(cell.scores):,} scores from {ends}; to see each: {every}"
+
+
+def remark_lines(cell: LabelSummary) -> Iterator[str]:
+    """What a comparison could find, how many runs reached the threshold, and other measures."""
     if cell.detectable is not None and cell.detectable.seeds:
-        yield f"  compared with another label of this spread: {cell.detectable.text}"
+        yield f"compared with another label of this spread: {cell.detectable.text}"
     if cell.threshold is not None and cell.scores:
         reached = f"{cell.reached} of {len(cell.scores)} reached"
-        yield f"  {reached} the task's threshold of {cell.threshold:g}"
+        yield f"{reached} the task's threshold of {cell.threshold:g}"
     yield from _measure_lines(cell)
 
 
@@ -64,21 +84,21 @@ def _measure_lines(cell: LabelSummary) -> Iterator[str]:
     others = [measured for measured in cell.measures if measured.measure != cell.score]
     for measured in others[:MOST_MEASURES]:
         lower = " (lower is better)" if measured.direction == "minimise" else ""
-        yield f"  {sentence(f'mean {measured.measure}{lower}', measured.estimate)}"
+        yield sentence(f"mean {measured.measure}{lower}", measured.estimate)
     if len(others) > MOST_MEASURES:
-        yield f"  {len(others) - MOST_MEASURES} more measures; --json shows all"
+        yield f"{len(others) - MOST_MEASURES} more measures; --json shows all"
 
 
-def _count(cell: LabelSummary) -> str:
-    """The number of runs in the aggregate, and of failed and missing runs."""
+def runs_of(cell: LabelSummary) -> str:
+    """The number of runs in the aggregate, and of failed and missing runs (`4 of 5 runs`)."""
     lost = [
         f"{count} {word}"
         for count, word in ((cell.failed, "failed"), (cell.missing, "missing"))
         if count
     ]
     if not lost:
-        return f"n = {cell.n} of {cell.planned} runs"
+        return f"{cell.n} of {cell.planned} runs"
     worst = (
         f", {cell.counted_as_worst} counted as the worst score" if cell.counted_as_worst else ""
     )
-    return f"n = {cell.n} of {cell.planned} runs ({', '.join(lost)}{worst})"
+    return f"{cell.n} of {cell.planned} runs ({', '.join(lost)}{worst})"

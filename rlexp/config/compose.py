@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from rlexp.config.config_files import (
     check_yaml_files,
+    checked_yaml_files,
     group_options,
     groups,
-    install_yaml_check,
     search_path,
 )
 from rlexp.config.first_words import check_words, meant_key, setting_words, typed
@@ -36,6 +37,11 @@ from rlexp.protocol.budget import evaluation_interval
 
 STEPS_KEY = "budget.steps"
 EVALUATION_INTERVAL_KEY = "budget.evaluation_every"
+_HYDRA_IN_USE = RLock()
+"""Held while this process's one instance of Hydra, or list of resolvers, is set for a composition.
+
+Without it, two threads that call the Python API would read each other's configurations.
+"""
 
 
 def resolve(config: Any) -> dict[str, Any]:
@@ -50,16 +56,33 @@ def resolve(config: Any) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    # An environment variable may hold a secret: its value is filled in where it is used, and is
-    # never part of the configuration that is written to disk.
-    OmegaConf.register_new_resolver("oc.env", _keep_variable, replace=True)
     try:
-        _resolve_evaluation_interval(config)
-        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        with _kept_variables():
+            _resolve_evaluation_interval(config)
+            settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(_missing_value_message(error)) from error
     assert isinstance(settings, dict)
     return {str(key): value for key, value in settings.items()}
+
+
+@contextmanager
+def _kept_variables() -> Iterator[None]:
+    """Keep references to environment variables as they are written, inside a `with` block.
+
+    An environment variable may hold a secret: its value is filled in where it is used, and is never
+    part of the configuration that is written to disk.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.resolvers import oc
+
+    # OmegaConf keeps one list of resolvers for the process, which a notebook may use itself.
+    with _HYDRA_IN_USE:
+        OmegaConf.register_new_resolver("oc.env", _keep_variable, replace=True)
+        try:
+            yield
+        finally:
+            OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
 def _resolve_evaluation_interval(config: Any) -> None:
@@ -266,7 +289,6 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
 
     folders = search_path(folder)
     check_yaml_files(folders)
-    install_yaml_check()
     # Quoted, because Hydra's grammar would split a path that holds a comma or a bracket.
     roots = ",".join(quoted(f"file://{path}") for path in folders)
 
@@ -277,10 +299,16 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
             raise _explain_hydra_error(error, overrides, folder, entry) from error
 
-    # Hydra keeps one global instance and refuses a second one: drop what an earlier call left.
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
-        yield load
+    # A program or notebook that calls the Python API may have initialised Hydra for itself.
+    with _HYDRA_IN_USE, checked_yaml_files():
+        of_caller = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        try:
+            with initialize_config_dir(str(packaged_entry()), version_base="1.3"):
+                yield load
+        finally:
+            # Not the instance of before: Hydra replaces it by a copy.
+            GlobalHydra.instance().hydra = of_caller
 
 
 def packaged_entry() -> Path:

@@ -1,9 +1,9 @@
 """The folders that hold yaml files, and the checks that a file passes before it is parsed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,9 @@ def _description(path: Path) -> str:
     return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 
-@cache
-def install_yaml_check() -> None:
-    """Make Hydra check every file before it parses it.
+@contextmanager
+def checked_yaml_files() -> Iterator[None]:
+    """Make Hydra check every file before it parses it, inside a `with` block.
 
     `check_yaml_files` checks the usual folders only; a defaults list may name files elsewhere.
     """
@@ -117,7 +117,13 @@ def install_yaml_check() -> None:
 
     # Hydra registers its own class when its plug-ins load: load them first, then replace the class.
     Plugins.instance()
-    SourcesRegistry.instance().types[FileConfigSource.scheme()] = FileConfigSource
+    sources = SourcesRegistry.instance().types
+    before = sources[FileConfigSource.scheme()]
+    sources[FileConfigSource.scheme()] = FileConfigSource
+    try:
+        yield
+    finally:
+        sources[FileConfigSource.scheme()] = before
 
 
 def _check(folder: str, name: str, file: str) -> None:

@@ -44,7 +44,7 @@ def _write(text: str) -> None:
         _discard_output()
 
 
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     """The text without secrets and control characters; an exception may quote any value."""
     return safe_for_terminal(mask_known(text, secret_values(os.environ)))
 
@@ -87,11 +87,11 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""
-        print(_masked(text), file=sys.stderr)  # noqa: T201
+        print(masked(text), file=sys.stderr)  # noqa: T201
 
     def error(self, text: str) -> None:
         """Print an error to standard error, with secrets masked."""
-        print(f"rlexp: {_masked(text)}", file=sys.stderr)  # noqa: T201
+        print(f"rlexp: {masked(text)}", file=sys.stderr)  # noqa: T201
 
     def show(self, value: object, lines: Sequence[str]) -> None:
         """Print a result: its JSON value with `as_json`, else its lines."""

@@ -90,7 +90,7 @@ def _trials(trials: TrialCounts) -> str:
     return f"{trials.ended}/{trials.planned} trials ({', '.join(counts)})"
 
 
-def _shown_by_trial(record: "RunRecord") -> bool:
+def shown_by_trial(record: "RunRecord") -> bool:
     """Whether the line of the trial already shows how this run ended."""
     return record.spec.phase == "tuning" and record.state in {"completed", "pruned"}
 
@@ -120,7 +120,7 @@ class SweepLines:
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print how a run ended, unless the line of its trial shows it."""
-        if again or not _shown_by_trial(record):
+        if again or not shown_by_trial(record):
             self._line(f"  {ending(record, again=again)}")
 
 
@@ -142,7 +142,7 @@ class SweepTable(LiveTable):
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print how a run ended, unless the line of its trial shows it."""
-        if again or not _shown_by_trial(record):
+        if again or not shown_by_trial(record):
             super().ended(record, again=again)
 
     def _bottom(self, running: "Sequence[RunInFlight]", waiting: int) -> str:

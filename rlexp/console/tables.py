@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rlexp.console.formatting import ending, last_mean, progress, share_done
-from rlexp.text import format_cell, format_duration, safe_for_terminal
+from rlexp.console.formatting import ending, progress
+from rlexp.console.progress import COLUMNS, LEFT_ALIGNED, RunsDone, run_cells
+from rlexp.text import format_cell, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -30,49 +31,25 @@ class LiveTable:
     def __init__(self, live: Live, console: Console, total: int) -> None:
         self._live = live
         self._console = console
-        self._total = total
-        self._ended = 0
-        self._started = monotonic()
-        self._steps_done = 0
+        self._done = RunsDone(total)
 
     def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Redraw the table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("run", "seed", "steps", "", "evaluation", "steps/s", "left"):
-            table.add_column(name, justify="left" if name in {"run", ""} else "right")
+        for name in COLUMNS:
+            table.add_column(name, justify="left" if name in LEFT_ALIGNED else "right")
         now = monotonic()
         for run in list(running)[:MOST_RUNS]:
-            total = run.spec.budget["steps"]
-            # At the first update almost no time has passed, which would give absurd speeds.
-            speed = run.step / max(now - run.since, 0.1)
-            # At full steps the process still plays the final evaluation.
-            left = format_duration((total - run.step) / speed) if run.step else "—"
-            table.add_row(
-                escape(run.spec.name),
-                str(run.spec.seed),
-                f"{run.step:,}",
-                share_done(run),
-                escape(last_mean(run)) or "—",
-                f"{speed:,.0f}" if run.step else "—",
-                left if run.step < total else "evaluating",
-            )
+            table.add_row(*map(escape, run_cells(run, now)))
         self._live.update(Group(table, Text(self._bottom(running, waiting), style="dim")))
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print above the table how a run ended."""
-        self._ended += not again
-        self._steps_done += record.spec.budget["steps"] if not again else 0
+        self._done.add(record, again=again)
         self._console.print("  " + escape(ending(record, again=again)), soft_wrap=True)
 
     def _bottom(self, running: "Sequence[RunInFlight]", waiting: int) -> str:
-        elapsed = monotonic() - self._started
-        steps = self._steps_done + sum(run.step for run in running)
-        text = f"{self._ended}/{self._total} done, {waiting} waiting, {format_duration(elapsed)}"
-        if steps and running:
-            each = running[0].spec.budget["steps"]
-            left = max(self._total * each - steps, 0) * elapsed / steps
-            text += f", about {format_duration(left)} left"
-        return text
+        return self._done.line(running, waiting)
 
 
 @contextmanager

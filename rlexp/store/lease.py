@@ -229,6 +229,9 @@ def holder(path: Path) -> str:
     entry = holding(path)
     if not entry:
         return "another process"
+    if (entry.get("pid"), entry.get("host")) == (os.getpid(), socket.gethostname()):
+        # A notebook would otherwise be told to stop itself.
+        return "another call in this process"
     return f"process {entry.get('pid')} on {entry.get('host')}"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import optuna
@@ -38,15 +39,20 @@ def sampler_seed(seed: int, number: int) -> int:
     return int(trial_generator(seed, number).integers(2**32))
 
 
+_VERBOSITY = RLock()
+"""Held while Optuna is silent: two sweeps in threads would take the silence for its former state."""
+
+
 @contextmanager
 def silence_optuna() -> Iterator[None]:
     """Suppress Optuna's log messages below errors inside a `with` block."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
+    with _VERBOSITY:
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            yield
+        finally:
+            optuna.logging.set_verbosity(before)
 
 
 def suggest_parameters(

@@ -79,4 +79,4 @@ def test_a_process_of_a_run_in_use_says_so_with_its_exit_code(
     with hold(run.lease, "run x", now=0.0):
         assert IN_USE == run_process.execute([str(run.folder), "1"])
     (line,) = capsys.readouterr().err.splitlines()
-    assert "run run is in use by process" in line
+    assert "run run is in use by another call in this process" in line

@@ -14,7 +14,7 @@ from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import ChosenTrial, SweepTrial, choose_trial
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
@@ -95,7 +95,7 @@ class ParameterRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BestTrialOfSweep:
+class BestTrialOfSweep(Displayed):
     """The best trial of a sweep, or the trial that was named, with its scores and hyperparameters.
 
     Attributes:

@@ -20,7 +20,7 @@ from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report, read_phase
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError, RecordError
@@ -58,7 +58,7 @@ class CompareRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Displayed):
     """A comparison of labels.
 
     Attributes:

@@ -20,7 +20,7 @@ from rlexp.app.evaluation.playback import (
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.identity import short_name
@@ -72,7 +72,7 @@ class EvaluationRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyEvaluation:
+class PolicyEvaluation(Displayed):
     """The returns of a run's policy in fresh episodes, on seeds that no training used.
 
     Attributes:

@@ -37,7 +37,7 @@ from rlexp.app.reading.run_rows import (
     scores_of_summaries,
 )
 from rlexp.app.reading.summary import PhaseSummary
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError, RecordError
@@ -69,7 +69,7 @@ class ExtendOptions(RunOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendOutcome:
+class ExtendOutcome(Displayed):
     """The state of an extension after a command.
 
     Attributes:

@@ -31,7 +31,7 @@ from rlexp.app.reading.summary import (
     summarise,
     worst_scores,
 )
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration
@@ -285,7 +285,7 @@ class ListingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Displayed):
     """A list of experiments, runs or configurations.
 
     Attributes:

@@ -13,6 +13,7 @@ from rlexp.app.reading.experiment_scan import ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows
 from rlexp.app.reading.summary import RunRow, describe_run, worst_scores
+from rlexp.app.results import Displayed
 from rlexp.errors import ProtocolError, RecordError, did_you_mean
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Experiment
@@ -28,7 +29,7 @@ TEXT = ("run", "label", "task", "phase", "state")
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class Records(Displayed):
     """The records of an experiment at the time of loading.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from rlexp.app.commands.remove import unused
 from rlexp.app.reading.experiment_scan import READ_ERRORS
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError, RlexpError
 from rlexp.store.files import read_document, read_json, sync
@@ -29,7 +29,7 @@ FROM_SWEEP = "--from-sweep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Displayed):
     """An experiment that was given another name.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rlexp.app.commands.tag import annotated
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.records.annotation import Annotation, Note, check_note
@@ -31,7 +31,7 @@ class NumberedNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class Notes(Displayed):
     """The notes of an experiment or a run, and what the command changed.
 
     Attributes:

@@ -11,7 +11,7 @@ from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.reporting.build import read_phase
 from rlexp.app.reporting.picture import PICTURE_FORMATS, check_picture, write_picture
 from rlexp.app.reporting.plotted_runs import collect_plotted
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError, RecordError
@@ -119,7 +119,7 @@ class PlottedTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
+class Plot(Displayed):
     """The curves of a metric over steps or hours, by label.
 
     Attributes:
@@ -164,7 +164,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedMetrics:
+class LoggedMetrics(Displayed):
     """The metrics that runs logged in training, each of which `rlexp plot --metric` accepts.
 
     Attributes:

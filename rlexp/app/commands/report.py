@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import rlexp
 from rlexp.app.reporting.build import make_report, read_formats, read_phase, render_files
 from rlexp.app.reporting.evidence import collect_evidence, read_target
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
@@ -73,7 +73,7 @@ class ReportRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFiles:
+class ReportFiles(Displayed):
     """The files of a report, and its notices.
 
     Attributes:

@@ -28,7 +28,7 @@ from rlexp.app.reading.run_rows import (
     scores_of_summaries,
 )
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up
 from rlexp.app.workspace import Workspace
@@ -67,7 +67,7 @@ class RunOptions(LaunchOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
+class RunOutcome(Displayed):
     """The state of one phase of an experiment after a command.
 
     Attributes:

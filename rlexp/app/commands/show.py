@@ -36,7 +36,7 @@ from rlexp.app.reading.summary import (
     describe_run,
     summarise,
 )
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
@@ -72,7 +72,7 @@ class ShowPart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentDetails:
+class ExperimentDetails(Displayed):
     """The scores and the progress of an experiment.
 
     Attributes:
@@ -173,7 +173,7 @@ class RunFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails(RunRow):
+class RunDetails(RunRow, Displayed):
     """The records of a run.
 
     Attributes:
@@ -231,7 +231,7 @@ class RunDetails(RunRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedConfiguration:
+class RecordedConfiguration(Displayed):
     """The recorded definition of an experiment or a run.
 
     Attributes:
@@ -249,7 +249,7 @@ class RecordedConfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedProvenance:
+class RecordedProvenance(Displayed):
     """The provenance of a run: its command, code, packages and machine, as its last attempt recorded.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rlexp.app.execution.queued import QueuedRuns
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.sweeps.progress import make_view, why_stopped
 from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
@@ -74,7 +74,7 @@ class ExperimentStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(Displayed):
     """The progress of experiments.
 
     Attributes:

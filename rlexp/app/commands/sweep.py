@@ -29,7 +29,7 @@ from rlexp.app.plans import SweepOutline
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
     count_promotions,
@@ -118,7 +118,7 @@ class Halt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOutcome:
+class SweepOutcome(Displayed):
     """The state of a sweep after a command.
 
     Attributes:

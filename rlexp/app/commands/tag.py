@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.results import Schema
+from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.records.annotation import Annotation, check_tag
@@ -14,7 +14,7 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tagging:
+class Tagging(Displayed):
     """The tags of an experiment or a run, and what the command changed.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.integrity import examine
-from rlexp.app.results import NextCommand, Schema
+from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.integrity import SHORT, IntegrityFinding, RecordKind
@@ -67,7 +67,7 @@ class VerifiedExperiment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Displayed):
     """Records compared with their ledgers.
 
     Attributes:

@@ -1,6 +1,8 @@
 """Turns signals into a request to stop that a use case checks."""
 
+import asyncio
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,18 +33,41 @@ class Signals:
 
 @contextmanager
 def collect_signals(*, handled: bool = True) -> Iterator[Signals]:
-    """Collect signals inside a `with` block.
+    """Collect signals inside a `with` block, and restore the former signal handlers after it.
 
     Args:
-        handled: Whether the signal handlers of this process may be replaced. In a notebook they may
-            not: an interrupt raises `KeyboardInterrupt` there.
+        handled: Whether all signals that request an end are collected. In a program or a notebook
+            that calls the Python API they are not: only an interrupt is, where it would raise
+            `KeyboardInterrupt` at any line.
     """
     signals = Signals()
     # A signal that the shell or nohup made this process ignore stays ignored.
     numbers = [n for n in STOP_SIGNALS if handled and signal.getsignal(n) is not signal.SIG_IGN]
+    if not handled and _would_be_interrupted():
+        numbers = [signal.SIGINT]
     before = {number: signal.signal(number, signals.receive) for number in numbers}
     try:
         yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _would_be_interrupted() -> bool:
+    """Whether the caller cannot handle SIGINT itself before this call returns.
+
+    A program may have set a handler that reacts; Python's default handler does not, and the handler
+    of an event loop waits until the loop, which this call blocks, goes on.
+    """
+    # Only the main thread may set handlers, and only the main thread is interrupted.
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler or _in_event_loop()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

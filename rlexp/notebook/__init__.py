@@ -1,0 +1,1 @@
+"""Notebooks: results as HTML, and progress in the output of a cell."""
