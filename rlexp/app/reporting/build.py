@@ -12,6 +12,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
+from rlexp.reports.analysis.summary_card import summary_card
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import format_count, join_names
@@ -63,6 +64,7 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         labels=evidence.labels,
         parts=tuple(part for part in computed if part is not None),
         version=version("rlexp"),
+        card=summary_card(inquiry),
         failed_checks=failed_checks(inquiry),
     )
 

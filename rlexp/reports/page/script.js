@@ -32,6 +32,20 @@
     root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
   });
 
+  // A page from disk may not reach the clipboard: then the text is selected, to be copied by hand.
+  for (const button of all(".copy")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(button.dataset.copy);
+        button.textContent = "Copied";
+        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+      } catch {
+        getSelection().selectAllChildren(button.previousElementSibling);
+      }
+    });
+  }
+
   // A link into a folded part opens it, and paper shows every part.
   const open = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
