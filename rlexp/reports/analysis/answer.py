@@ -177,12 +177,15 @@ def _could_be_seen(decision: Decision) -> str:
     detectable = decision.detectable
     if detectable is None or not detectable.seeds:
         return ""
-    first, size = detectable.seeds[0], detectable.differences[0]
+    number, size = next(
+        ((n, d) for n, d in zip(detectable.seeds, detectable.differences, strict=True) if d),
+        (0, None),
+    )
     if size is None:
         return "; with so few seeds no difference could be found"
     size_text = f"{float(f'{size:.2g}'):g}"
-    if decision.member.out_of_reach:
-        return f"; {first} seeds could find a difference of {size_text}"
+    if number > min(size for side in decision.member.comparison.sizes for size in side):
+        return f"; {number} seeds could find a difference of {size_text}"
     return f"; a difference of {size_text} could be found"
 
 
@@ -192,7 +195,9 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     member = decision.member
     parts = []
     if decision.verdict is Verdict.UNDECIDED:
-        parts.append(f"observed {_gap(decision, 1)}, {pair.first} minus {pair.second}")
+        better = pair.first if member.comparison.difference.estimate >= 0 else pair.second
+        sign = 1 if better == pair.first else -1
+        parts.append(f"observed {_gap(decision, sign)} in favour of {better}")
     if member.adjusted_p is not None:
         p = "p < 0.0001" if member.adjusted_p < 1e-4 else f"p = {member.adjusted_p:.2g}"
         parts.append(p)

@@ -1,8 +1,10 @@
 """The summary card of a report: the answer, its figures, the cost and what is missing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
+from rlexp.metrics.estimate_text import with_ends
+from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.answer import answer
 from rlexp.reports.analysis.cost import total_cost
 from rlexp.reports.analysis.curve_figures import (
@@ -11,7 +13,7 @@ from rlexp.reports.analysis.curve_figures import (
     most_points,
     task_curves,
 )
-from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, leading_metric
+from rlexp.reports.analysis.estimates import aggregates, leading_metric
 from rlexp.reports.analysis.metric_figures import metric_panel
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
@@ -22,10 +24,11 @@ from rlexp.reports.drawing.blocks import (
     SummaryCard,
     Table,
     TableColumn,
-    Value,
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text
 from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.stats.interval import Interval
+from rlexp.text import decimals_for_span
 
 MOST_CURVES = 4
 """Most tasks with a small learning curve on the card."""
@@ -49,7 +52,7 @@ def summary_card(report: ReportContext) -> SummaryCard:
 
 def _intervals(report: ReportContext) -> IntervalFigure | None:
     """The leading metric of every label with its runs; None where no label has a value."""
-    estimates: Sequence[LabelEstimates] = aggregates(report)
+    estimates = aggregates(report)
     name, _ = leading_metric(report)
     panel = metric_panel(name, estimates, report)
     if not panel.marks:
@@ -72,31 +75,37 @@ def _sweep_tables(report: ReportContext) -> Iterator[Table]:
         return
     sweep = report.evidence.sweeps[0]
     if sweep.selection is not None:
-        yield _scores_by_phase(sweep, report)
+        yield _scores_by_phase(sweep, sweep.selection, report)
     yield _parameters(sweep, report.evidence)
 
 
-def _scores_by_phase(sweep: SweepEvidence, report: ReportContext) -> Table:
-    selection = sweep.selection
-    assert selection is not None
+def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportContext) -> Table:
+    """The mean score of winner and default in each phase, with the number of seeds."""
     assessment = assess_winner(sweep, selection, report)
-    phases = tuple(dict.fromkeys(m.phase for m in assessment.measured))
-    trials = tuple(dict.fromkeys(m.trial for m in assessment.measured))
-    rows: list[tuple[Value, ...]] = []
-    for trial in trials:
-        name = f"winner (trial {trial})" if trial == selection.winner else "default"
-        scores = [assessment.of(phase, trial) for phase in phases]
-        rows.append((name, *(None if s is None else s.mean for s in scores)))
-    optimism = assessment.optimism
+    trials = tuple(dict.fromkeys((selection.winner, DEFAULT)))
+    rows = []
+    for phase in dict.fromkeys(m.phase for m in assessment.measured):
+        scores = [assessment.of(phase, trial) for trial in trials]
+        seeds = [len(s.scores) for s in scores if s is not None]
+        means = [None if s is None or s.mean is None else s.mean.estimate for s in scores]
+        counts = " and ".join(dict.fromkeys(map(str, seeds)))
+        rows.append((phase, *means, counts))
+    names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
+    gap = assessment.optimism
+    overstated = "" if gap is None else f"Optimism of tuning: {with_ends(gap, _digits(gap))}. "
     return Table(
         name="answer-phases",
         title="Mean score by phase",
-        columns=(TableColumn(title=""), *(TableColumn(title=phase) for phase in phases)),
+        columns=tuple(TableColumn(title=title) for title in ("phase", *names, "seeds")),
         rows=tuple(rows),
-        note=""
-        if optimism is None
-        else f"Optimism of tuning: {optimism.estimate:.4g}. Only test scores are results.",
+        note=f"{overstated}Only test scores are results.",
     )
+
+
+def _digits(interval: Interval) -> int:
+    if interval.low is None or interval.high is None:
+        return decimals_for_span(abs(interval.estimate))
+    return decimals_for_span(interval.high - interval.low)
 
 
 def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:

@@ -314,6 +314,7 @@ class SummaryCard:
         curves: Learning curves of the first tasks, without single runs.
         tables: Scores by phase and searched hyperparameters of a sweep.
         facts: Names and texts of short facts: cost, missing runs.
+        overrides: The searched hyperparameters of a winner as overrides, to copy; may be empty.
         commands: Commands to type next.
     """
 
@@ -324,6 +325,7 @@ class SummaryCard:
     curves: tuple[LineFigure, ...] = ()
     tables: tuple[Table, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    overrides: str = ""
     commands: tuple[SuggestedCommand, ...] = ()
 
 

@@ -271,12 +271,29 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["pieces"] = line_break_pieces
+    environment.filters["is_long"] = is_long
+    environment.filters["first_sentence"] = first_sentence
     return environment.get_template("page.jinja")
 
 
 def line_break_pieces(name: str) -> list[str]:
     """The pieces of a name; a line may break after dots, slashes and underscores."""
     return re.findall(r"[^._/]+[._/]*|[._/]+", name)
+
+
+LONG_TEXT = 180
+"""Characters of a text above which its first sentence stands for it until it is opened."""
+
+
+def is_long(text: str) -> bool:
+    """Whether only the beginning of a text is shown at first."""
+    return len(text) > LONG_TEXT
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence of a text, and the rest."""
+    first, _, rest = re.sub(r"([.?!:]) (?=[A-Z])", "\\1\n", text, count=1).partition("\n")
+    return first, rest
 
 
 def _colour_rules() -> str:

@@ -32,16 +32,17 @@
     root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
   });
 
-  // A page from disk may not reach the clipboard: then the text is selected, to be copied by hand.
+  // A page from disk may not reach the clipboard: then a prompt shows the text, to be copied by hand.
   for (const button of all(".copy")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(button.dataset.copy);
+        const label = button.textContent;
         button.textContent = "Copied";
-        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+        setTimeout(() => { button.textContent = label; }, 1500);
       } catch {
-        getSelection().selectAllChildren(button.previousElementSibling);
+        prompt("Copy this text:", button.dataset.copy);
       }
     });
   }
@@ -56,7 +57,7 @@
   open();
   let folded = [];
   window.addEventListener("beforeprint", () => {
-    folded = all("details.fold:not([open])");
+    folded = all("details:not([open])");
     for (const fold of folded) fold.open = true;
   });
   window.addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });
