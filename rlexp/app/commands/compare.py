@@ -1,35 +1,28 @@
 """`rlexp compare`: compares labels of experiments, with a verdict for each pair."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
-from rlexp.app.comparison.sequential import (
-    FAMILY,
-    GROUP,
-    INTERIMS,
-    FrozenDesign,
-    analyse,
-    design_options,
-    failed_for_good,
-    frozen_design,
-    make_design,
-)
 from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report, read_phase
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.next_commands import (
+    has_undecided_pair,
+    pair_tables,
+    sequential_comparison,
+    set_options,
+)
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
-from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.seeds import Phase
+from rlexp.errors import ConfigError
 from rlexp.reports.analysis.report_context import ReportSettings
-from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
+from rlexp.reports.drawing.blocks import ReportDocument, SectionContent
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.formats.as_csv import csv_rows
-from rlexp.stats.pairwise_family import Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -93,7 +86,7 @@ class Comparison(Displayed):
         Raises:
             ConfigError: pandas is not installed.
         """
-        header, *rows = (r for table in _pair_tables(self.parts) for r in csv_rows(table))
+        header, *rows = (r for table in pair_tables(self.parts) for r in csv_rows(table))
         cells = [dict(zip(map(str, header), row, strict=True)) for row in rows]
         filled = [n for n in map(str, header) if any(row[n] is not None for row in cells)]
         return data_frame([{name: row[name] for name in filled} for row in cells])
@@ -149,81 +142,12 @@ def _next(
 ) -> Iterator[NextCommand]:
     """The suggested next commands; only commands that rlexp would accept."""
     phase = ["--phase", request.phase] if request.phase else []
-    options = [*phase, *_set_options(request.overrides), *workspace.permission]
+    options = [*phase, *set_options(request.overrides), *workspace.permission]
     report = shlex.join(["rlexp", "report", *request.targets, *options])
     yield NextCommand(why="write the report", command=report)
-    sequential = _sequential(request, evidence, settings, workspace) if _undecided(study) else None
-    if sequential:
-        yield sequential
-
-
-def _set_options(overrides: Sequence[str]) -> list[str]:
-    """Overrides as `--set` options of a report, without the sections of the comparison."""
-    kept = (o for o in overrides if not o.startswith("section="))
-    return [word for override in kept for word in ("--set", override)]
-
-
-def _pair_tables(parts: Sequence[SectionContent]) -> list[Table]:
-    """The table with every test of every pair; none if the sections were changed."""
-    tables = (b for part in parts for b in part.blocks if isinstance(b, Table))
-    return [table for table in tables if table.name == "pairs"]
-
-
-def _undecided(study: ReportDocument) -> bool:
-    """Whether the verdict on any pair is undecided."""
-    pairs = _pair_tables(study.parts)
-    places = [[column.title for column in table.columns].index("verdict") for table in pairs]
-    verdicts = {row[at] for table, at in zip(pairs, places, strict=True) for row in table.rows}
-    return not verdicts or str(Verdict.UNDECIDED) in verdicts
-
-
-def _sequential(
-    request: CompareRequest, evidence: Evidence, settings: ReportSettings, workspace: Workspace
-) -> NextCommand | None:
-    """The command of a sequential comparison of these labels; None if it would be refused."""
-    seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
-    if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
-        return None
-    try:
-        frozen = frozen_design(workspace.experiment(evidence.experiments[0].name))
-    except RecordError:
-        # A comparison does not need the frozen design; --adaptive itself reports what is wrong.
-        return None
-    design = _design(evidence, settings, frozen or {})
-    if design is None or failed_for_good(evidence) or frozen not in (None, design.plain()):
-        return None
-    over = frozen is not None and analyse(design, evidence).finished
-    overrides = design_options(design) if frozen else _set_options(request.overrides)
-    command = [
-        "rlexp",
-        "compare",
-        *request.targets,
-        "--adaptive",
-        *overrides,
-        *workspace.permission,
-    ]
-    return NextCommand(
-        why="see the decisions of the looks" if over else "add seeds until every pair is decided",
-        command=shlex.join(command),
-    )
-
-
-def _design(
-    evidence: Evidence, settings: ReportSettings, frozen: Mapping[str, Any]
-) -> FrozenDesign | None:
-    """The sequential design with the options of the frozen one, or with default options.
-
-    Returns:
-        None if these labels allow no sequential design.
-    """
-    shared = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
-    try:
-        return make_design(
-            evidence,
-            replace(settings, **shared),
-            frozen.get("group", GROUP),
-            frozen.get("interims", INTERIMS),
-            frozen.get("family", FAMILY),
+    if has_undecided_pair(study) and (
+        sequential := sequential_comparison(
+            request.targets, request.overrides, evidence, settings, workspace
         )
-    except ConfigError:
-        return None
+    ):
+        yield sequential

@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import rlexp
-from rlexp.app.reporting.build import make_report, read_formats, read_phase, render_files
+from rlexp.app.reporting.build import (
+    make_report,
+    read_formats,
+    read_phase,
+    render_files,
+    with_commands,
+)
 from rlexp.app.reporting.evidence import collect_evidence, read_target
+from rlexp.app.reporting.next_commands import card_commands, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
 from rlexp.config.report_settings import ReportParts, read_report
@@ -266,6 +273,10 @@ def _make(
         measurements="measurements" in parts.sections,
     )
     study = make_report(evidence, parts)
+    commands = card_commands(
+        request.targets, request.overrides, evidence, study, parts.settings, workspace
+    )
+    study = with_commands(study, tuple(commands), winner_overrides(evidence))
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
     files = render_files(
         study, formats, folder, Path(request.figures) if request.figures else None

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+from rlexp.app.results import NextCommand
 from rlexp.config.report_settings import ReportParts
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
-from rlexp.reports.drawing.blocks import ReportDocument
+from rlexp.reports.analysis.summary_card import summary_card
+from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.text import format_count, join_names
 
@@ -63,8 +66,19 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         labels=evidence.labels,
         parts=tuple(part for part in computed if part is not None),
         version=version("rlexp"),
+        card=summary_card(inquiry),
         failed_checks=failed_checks(inquiry),
     )
+
+
+def with_commands(
+    study: ReportDocument, commands: Sequence[NextCommand], overrides: str
+) -> ReportDocument:
+    """The report with suggested commands, and overrides to copy, on its card."""
+    if study.card is None:
+        return study
+    suggested = tuple(SuggestedCommand(why=c.why, command=c.command) for c in commands)
+    return replace(study, card=replace(study.card, overrides=overrides, commands=suggested))
 
 
 def render_files(

@@ -295,11 +295,46 @@ class SectionContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedCommand:
+    """A command to copy; `why` is its purpose, as an infinitive without "to"."""
+
+    why: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryCard:
+    """The answer of a report, and what belongs to it, on one screen.
+
+    Attributes:
+        tone: Whether the question is decided (`good`), open (`note`) or without a result.
+        text: The answer on one line.
+        basis: What the answer rests on, as a sentence; may be empty.
+        intervals: The leading metric of every label, with its runs; `None` without a score.
+        curves: Learning curves of the first tasks, without single runs.
+        tables: Scores by phase and searched hyperparameters of a sweep.
+        facts: Names and texts of short facts: cost, missing runs.
+        overrides: The searched hyperparameters of a winner as overrides, to copy; may be empty.
+        commands: Commands to type next.
+    """
+
+    tone: Tone
+    text: str
+    basis: str = ""
+    intervals: IntervalFigure | None = None
+    curves: tuple[LineFigure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    overrides: str = ""
+    commands: tuple[SuggestedCommand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
     """The whole content of a report, computed once: same records, same document, same bytes.
 
-    `labels` are the labels under comparison, in the order of their colours. `failed_checks` are
-    the reasons for which `--strict` refuses the report.
+    `labels` are the labels under comparison, in the order of their colours. `card` is the answer
+    on one screen. `failed_checks` are the reasons for which `--strict` refuses the report.
     """
 
     title: str
@@ -307,4 +342,5 @@ class ReportDocument:
     labels: tuple[str, ...]
     parts: tuple[SectionContent, ...]
     version: str
+    card: SummaryCard | None = None
     failed_checks: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -23,6 +23,7 @@ from rlexp.reports.drawing.blocks import (
     ReportDocument,
     ScatterFigure,
     SectionContent,
+    SummaryCard,
     Table,
     Text,
     VerbatimText,
@@ -88,6 +89,16 @@ class BlockGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageCard:
+    """The summary card of the page, with its figures and tables prepared for the template."""
+
+    card: SummaryCard
+    intervals: Any
+    curves: BlockGroup | None
+    tables: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageSection:
     """A section of the page: its content, and its blocks in groups."""
 
@@ -100,12 +111,25 @@ def draw_sections(study: ReportDocument, styles: Mapping[str, Style]) -> list[Pa
     return [PageSection(part=part, groups=list(_groups(part, styles))) for part in study.parts]
 
 
-def script_data(drawn: Sequence[PageSection], styles: Mapping[str, Style]) -> dict[str, Any]:
+def draw_card(study: ReportDocument, styles: Mapping[str, Style]) -> PageCard | None:
+    """Prepare the summary card; None for a report without one."""
+    card = study.card
+    if card is None:
+        return None
+    curves = [line_plot(figure, styles) for figure in card.curves]
+    return PageCard(
+        card=card,
+        intervals=None if card.intervals is None else forest_plot(card.intervals, styles),
+        curves=BlockGroup(kind="lines", blocks=curves) if curves else None,
+        tables=[drawn_table(table, styles) for table in card.tables],
+    )
+
+
+def script_data(groups: Iterable[BlockGroup], styles: Mapping[str, Style]) -> dict[str, Any]:
     """The data for the script: labels, names of trials, and the numbers of the figures."""
     plots = [
         block
-        for section in drawn
-        for group in section.groups
+        for group in groups
         for block in group.blocks
         if isinstance(block, LinePlot | ScatterPlot | ParallelPlot) and block.data is not None
     ]
@@ -164,7 +188,7 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
 
 
 HERE = Path(__file__).parent
-CSS = ("style.css", "points.css", "print.css")
+CSS = ("style.css", "card.css", "points.css", "print.css")
 SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
 """Scripts in the order of their dependencies."""
 
@@ -177,17 +201,22 @@ def render_html(study: ReportDocument) -> str:
     """
     looks = styles(study)
     drawn = draw_sections(study, looks)
+    card = draw_card(study, looks)
+    groups = [group for section in drawn for group in section.groups]
+    if card is not None and card.curves is not None:
+        groups.append(card.curves)
     css = "\n".join((_colour_rules(), *map(_file, _sheets(study))))
     script = "\n".join(map(_file, SCRIPTS))
     page: str = _template().render(
         study=study,
         sections=drawn,
+        card=card,
         styles=looks,
         dotted=frozenset(n for n, s in looks.items() if s.shape and n not in study.labels),
         shapes=PATHS,
         css=css,
         script=script,
-        numbers=plain_json(script_data(drawn, looks)),
+        numbers=plain_json(script_data(groups, looks)),
         policy=content_security_policy(css, script),
     )
     return (
@@ -242,12 +271,29 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["pieces"] = line_break_pieces
+    environment.filters["is_long"] = is_long
+    environment.filters["first_sentence"] = first_sentence
     return environment.get_template("page.jinja")
 
 
 def line_break_pieces(name: str) -> list[str]:
     """The pieces of a name; a line may break after dots, slashes and underscores."""
     return re.findall(r"[^._/]+[._/]*|[._/]+", name)
+
+
+LONG_TEXT = 180
+"""Characters of a text above which its first sentence stands for it until it is opened."""
+
+
+def is_long(text: str) -> bool:
+    """Whether only the beginning of a text is shown at first."""
+    return len(text) > LONG_TEXT
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence of a text, and the rest."""
+    first, _, rest = re.sub(r"([.?!:]) (?=[A-Z])", "\\1\n", text, count=1).partition("\n")
+    return first, rest
 
 
 def _colour_rules() -> str:

@@ -32,6 +32,21 @@
     root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
   });
 
+  // A page from disk may not reach the clipboard: then a prompt shows the text, to be copied by hand.
+  for (const button of all(".copy")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(button.dataset.copy);
+        const label = button.textContent;
+        button.textContent = "Copied";
+        setTimeout(() => { button.textContent = label; }, 1500);
+      } catch {
+        prompt("Copy this text:", button.dataset.copy);
+      }
+    });
+  }
+
   // A link into a folded part opens it, and paper shows every part.
   const open = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -42,7 +57,7 @@
   open();
   let folded = [];
   window.addEventListener("beforeprint", () => {
-    folded = all("details.fold:not([open])");
+    folded = all("details:not([open])");
     for (const fold of folded) fold.open = true;
   });
   window.addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });

@@ -18,6 +18,8 @@ from rlexp.text import format_number
 
 LONG = 30
 """Number of rows above which a table scrolls in its box."""
+WIDE = 3
+"""Number of columns above which the rows of a table become blocks on a phone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,11 @@ class DrawnTable:
     def long(self) -> bool:
         """Whether the table is so long that it scrolls."""
         return len(self.rows) > LONG
+
+    @property
+    def wide(self) -> bool:
+        """Whether the table has too many columns for a phone."""
+        return len(self.table.columns) > WIDE
 
 
 def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:

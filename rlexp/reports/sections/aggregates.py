@@ -3,19 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlexp.metrics import Metric, title_over
 from rlexp.metrics.estimate_text import few_runs, too_narrow
 from rlexp.reports.analysis.estimates import LabelEstimates, aggregates, is_capped, unit
 from rlexp.reports.analysis.every_run import with_every_run
+from rlexp.reports.analysis.metric_figures import is_normalised, metric_panel, metric_title
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import NORMALISED_ALREADY, anchors_by_task
 from rlexp.reports.drawing.blocks import (
-    Axis,
     Block,
     Callout,
     IntervalFigure,
-    IntervalMark,
-    Panel,
     SectionContent,
     Table,
     TableColumn,
@@ -51,7 +48,7 @@ class AggregatesSection:
             blocks.append(_figure(estimates, report))
         blocks.append(_table(estimates, report))
         if report.settings.normalisation != "none" and any(
-            _normalised(name, report)
+            is_normalised(name, report)
             for label_estimates in estimates
             for name in label_estimates.intervals
         ):
@@ -78,10 +75,6 @@ def _about(report: ReportContext) -> str:
         f"All runs on {len(tasks)} tasks. Scores are normalised per task: the lower anchor becomes "
         "0 and the upper anchor 1 (see the table of anchors). Every task has the same weight."
     )
-
-
-def _title(metric: Metric, report: ReportContext) -> str:
-    return title_over(metric, len(report.evidence.tasks))
 
 
 def _sentence(words: str) -> str:
@@ -129,7 +122,9 @@ def _narrow(estimates: Sequence[LabelEstimates], report: ReportContext) -> Itera
         narrow = {e.label: i for e in estimates if (i := e.intervals.get(name)) and too_narrow(i)}
         shares = [i.coverage for i in narrow.values() if i.coverage is not None]
         if shares:
-            shares_by_labels.setdefault(tuple(narrow), {})[_title(metric, report)] = min(shares)
+            shares_by_labels.setdefault(tuple(narrow), {})[metric_title(metric, report)] = min(
+                shares
+            )
     for labels, shares_by_title in shares_by_labels.items():
         yield Callout(
             tone=Tone.WARNING,
@@ -137,14 +132,6 @@ def _narrow(estimates: Sequence[LabelEstimates], report: ReportContext) -> Itera
             f"with this number of runs, {format_percentage(report.settings.level)} intervals contained the "
             f"true value in {format_percentage(min(shares_by_title.values()))} of simulations. Add seeds.",
         )
-
-
-def _normalised(name: str, report: ReportContext) -> bool:
-    return len(report.evidence.tasks) > 1 or is_capped(report.metrics[name])
-
-
-def _axis(name: str, report: ReportContext) -> str:
-    return "normalised score" if _normalised(name, report) else unit(report.evidence)
 
 
 def _figure(estimates: Sequence[LabelEstimates], report: ReportContext) -> IntervalFigure:
@@ -156,7 +143,7 @@ def _figure(estimates: Sequence[LabelEstimates], report: ReportContext) -> Inter
     return IntervalFigure(
         name="aggregates-figure",
         title="Aggregates with intervals",
-        panels=tuple(_panel(name, estimates, report) for name in names),
+        panels=tuple(metric_panel(name, estimates, report) for name in names),
         note=f"{format_percentage(report.settings.level)} intervals{_dots(estimates)}."
         f"{_lower_is_better(names, report)}",
     )
@@ -171,7 +158,7 @@ def _dots(estimates: Sequence[LabelEstimates]) -> str:
 
 def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
     lower = [
-        _title(metric, report)
+        metric_title(metric, report)
         for metric in (report.metrics[name] for name in names)
         # Capped metrics are of normalised scores, which are better the higher they are.
         if metric.higher_is_better is (report.evidence.is_minimised and not is_capped(metric))
@@ -179,26 +166,11 @@ def _lower_is_better(names: Sequence[str], report: ReportContext) -> str:
     return f" Lower is better for {join_names(lower)}." if lower else ""
 
 
-def _panel(name: str, estimates: Sequence[LabelEstimates], report: ReportContext) -> Panel:
-    return Panel(
-        title=_title(report.metrics[name], report),
-        axis=Axis(title=_axis(name, report)),
-        marks=tuple(
-            IntervalMark(
-                label=label_estimates.label,
-                interval=label_estimates.intervals[name],
-                # Estimates hold their runs only where these are few.
-                dots=tuple(run for runs in label_estimates.intervals[name].runs for run in runs),
-            )
-            for label_estimates in estimates
-            if name in label_estimates.intervals
-        ),
-    )
-
-
 def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
     columns = [TableColumn(title="label", label=True), TableColumn(title="runs")]
-    columns += [TableColumn(title=_title(metric, report)) for metric in report.metrics.values()]
+    columns += [
+        TableColumn(title=metric_title(metric, report)) for metric in report.metrics.values()
+    ]
     table = Table(
         name="aggregates",
         title="Aggregates",
@@ -207,11 +179,11 @@ def _table(estimates: Sequence[LabelEstimates], report: ReportContext) -> Table:
         note=f"Runs: with a score, of planned. In units of the {unit(report.evidence)}"
         f"{_other_units(report)}.{_lower_is_better(list(report.metrics), report)}",
     )
-    return with_every_run(table, _title(next(iter(report.metrics.values())), report))
+    return with_every_run(table, metric_title(next(iter(report.metrics.values())), report))
 
 
 def _other_units(report: ReportContext) -> str:
-    capped = [_title(m, report) for m in report.metrics.values() if is_capped(m)]
+    capped = [metric_title(m, report) for m in report.metrics.values() if is_capped(m)]
     several = len(report.evidence.tasks) > 1
     return f"; {join_names(capped)} in normalised scores" if capped and not several else ""
 

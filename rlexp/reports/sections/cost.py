@@ -1,18 +1,17 @@
 """The section of costs: environment steps, core-hours, attempts and wall-clock time."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.cost import HOUR, TotalCost, total_cost
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
-from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
+from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
 from rlexp.text import format_count
 
-HOUR = 3600.0
 COLUMNS = (
     TableColumn(title="task"),
     TableColumn(title="label", label=True),
@@ -47,8 +46,9 @@ class CostSection:
                 SectionContent(name="cost", title="Cost", blocks=tuple(phases)) if phases else None
             )
         cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
-        rows = [(cell.task, cell.label, *_cost(cell.members)) for cell in cells]
-        rows.append(("all", None, *_cost(_ordered(cells))))
+        every = total_cost(evidence.members)
+        rows = [(cell.task, cell.label, *_cost(total_cost(cell.members))) for cell in cells]
+        rows.append(("all", None, *_cost(every)))
         table = Table(
             name="cost",
             title="Cost",
@@ -59,44 +59,30 @@ class CostSection:
             "Times include evaluations, environment steps do not. Energy was not measured.",
         )
         return SectionContent(
-            name="cost", title="Cost", blocks=(Text(text=_text(evidence)), table, *phases)
+            name="cost", title="Cost", blocks=(Text(text=_text(every)), table, *phases)
         )
 
 
-def _ordered(cells: Sequence[LabelTaskRuns]) -> list[PlannedRun]:
-    return [member for cell in cells for member in cell.members]
-
-
-def _cost(members: Sequence[PlannedRun]) -> tuple[Value, ...]:
-    records = [m.record for m in members if m.record.attempts]
-    timed = [(s, r.spec.compute["threads"]) for r in records if (s := r.seconds_spent)]
-    # Imported runs do not say how many threads they used.
-    threaded = [s * threads for s, threads in timed if threads]
+def _cost(cost: TotalCost) -> tuple[Value, ...]:
     return (
-        len(records),
-        sum(r.attempts for r in records),
-        sum(r.spent for r in records),
-        fsum(threaded) / HOUR if threaded else None,
-        fsum(s for s, _ in timed) / HOUR if timed else None,
-        max(s for s, _ in timed) if timed else None,
+        cost.runs,
+        cost.attempts,
+        cost.steps,
+        cost.core_hours,
+        cost.hours,
+        cost.longest,
     )
 
 
-def _text(evidence: Evidence) -> str:
-    records = [m.record for m in evidence.members if m.record.attempts]
-    steps = sum(r.spent for r in records)
-    seconds = [
-        s * threads
-        for r in records
-        if (s := r.seconds_spent) and (threads := r.spec.compute["threads"])
-    ]
-    untimed = sum(r.seconds is None for r in records)
-    spent = f"{format_count(len(records), 'run')} used {steps:,} environment steps"
-    hours = f" and {fsum(seconds) / HOUR:,.3g} core-hours" if seconds else ""
-    again = sum(r.attempts - 1 for r in records)
+def _text(cost: TotalCost) -> str:
+    spent = f"{format_count(cost.runs, 'run')} used {cost.steps:,} environment steps"
+    hours = f" and {cost.core_hours:,.3g} core-hours" if cost.core_hours else ""
+    again = cost.attempts - cost.runs
     more = f", including {format_count(again, 'further attempt')}" if again else ""
     lacking = (
-        f"; the time of {format_count(untimed, 'run')} is not completely known" if untimed else ""
+        f"; the time of {format_count(cost.untimed, 'run')} is not completely known"
+        if cost.untimed
+        else ""
     )
     return f"{spent}{hours}{more}{lacking}."
 

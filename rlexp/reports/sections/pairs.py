@@ -18,6 +18,7 @@ from rlexp.text import join_names
 COLUMNS = (
     TableColumn(title="first", label=True),
     TableColumn(title="second", label=True),
+    TableColumn(title="verdict"),
     TableColumn(title="runs"),
     TableColumn(title="difference"),
     TableColumn(title="difference of means"),
@@ -26,7 +27,6 @@ COLUMNS = (
     TableColumn(title="Welch p", digits=4),
     TableColumn(title="Mann–Whitney p", digits=4),
     TableColumn(title="adjusted p", digits=4),
-    TableColumn(title="verdict"),
 )
 
 IDENTICAL = "identical runs"
@@ -57,17 +57,20 @@ class PairwiseTestsSection:
 def _row(pair: LabelPair, report: ReportContext) -> tuple[Value, ...]:
     row = _tests(pair)
     is_identical = (pair.first, pair.second) in identical_labels(report)
-    return (*row[:-1], IDENTICAL) if is_identical and not is_told_apart(pair) else row
+    if is_identical and not is_told_apart(pair):
+        return (*row[:2], IDENTICAL, *row[3:])
+    return row
 
 
 def _tests(pair: LabelPair) -> tuple[Value, ...]:
     if pair.decision is None:
-        return (pair.first, pair.second, *(None,) * (len(COLUMNS) - 3), pair.reason)
+        return (pair.first, pair.second, pair.reason, *(None,) * (len(COLUMNS) - 3))
     member = pair.decision.member
     comparison = member.comparison
     return (
         pair.first,
         pair.second,
+        str(member.verdict),
         _runs(comparison),
         comparison.difference,
         comparison.mean_difference,
@@ -76,7 +79,6 @@ def _tests(pair: LabelPair) -> tuple[Value, ...]:
         comparison.welch.p,
         comparison.mann_whitney.p,
         member.adjusted_p,
-        str(member.verdict),
     )
 
 

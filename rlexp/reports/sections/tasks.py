@@ -53,7 +53,13 @@ class TasksSection:
         if any(cell_estimates.intervals for cell_estimates in estimates):
             blocks.append(_figure(name, estimates, report))
         blocks.append(_table(name, estimates, report))
-        return SectionContent(name="tasks", title="Task by task", blocks=tuple(blocks))
+        return SectionContent(
+            name="tasks",
+            title="Task by task",
+            blocks=tuple(blocks),
+            # With a single task, the aggregates show the same numbers.
+            folded=len(report.evidence.tasks) == 1,
+        )
 
 
 def _leading(report: ReportContext) -> str:

@@ -1,0 +1,266 @@
+"""The answer of a report on one line: which label is better, or what a single label scores.
+
+The page, the terminal and the notebook show this line first. It is made of the estimates and
+verdicts of `rlexp.reports.analysis.estimates`, so it never differs from the sections.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlexp.metrics import title_over
+from rlexp.metrics.estimate_text import ends, possible
+from rlexp.reports.analysis.estimates import (
+    LabelPair,
+    aggregates,
+    leading_metric,
+    pairs,
+    unit,
+    verdict_unit,
+)
+from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.sweep_tables import incumbents
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Evidence, run_states_text
+from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.stats.interval import Interval
+from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.verdict import Decision
+from rlexp.text import (
+    decimals_for_span,
+    format_count,
+    format_number,
+    format_percentage,
+    join_first_names,
+    join_names,
+)
+
+FEW_LABELS = 4
+"""Most labels that the answer names one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to the question of a report.
+
+    Attributes:
+        tone: `good` where the question is decided, `note` where it is not, `problem` where there
+            is no result.
+        text: The answer on one line, without a final stop.
+        basis: What the answer rests on: metric, test, p-value, runs. A sentence; may be empty.
+    """
+
+    tone: Tone
+    text: str
+    basis: str = ""
+
+
+def answer(report: ReportContext) -> Answer:
+    """The answer to the question of a report."""
+    evidence = report.evidence
+    if not evidence.labels:
+        return _no_runs(evidence)
+    scored = sum(cell.n for cell in evidence.cells.values())
+    if not scored:
+        states = run_states_text(evidence.members)
+        return Answer(tone=Tone.PROBLEM, text=f"no run has a score yet: {states}")
+    if len(evidence.labels) == 1:
+        return _single(report)
+    compared = pairs(report)
+    return _of_pair(compared[0], report) if len(compared) == 1 else _of_pairs(compared, report)
+
+
+def _no_runs(evidence: Evidence) -> Answer:
+    names = join_names(experiment.name for experiment in evidence.experiments)
+    if len(evidence.sweeps) != 1:
+        return Answer(tone=Tone.NOTE, text=f"{names} has no {evidence.phase} run yet")
+    return _search(evidence.sweeps[0])
+
+
+def _search(sweep: SweepEvidence) -> Answer:
+    """The state of a search without a winner."""
+    trials = format_count(len(sweep.trials), "trial")
+    best = incumbents(sweep)
+    head = f"{sweep.experiment} has no winner yet: {trials}"
+    if sweep.imported:
+        head = f"{sweep.experiment} is the search of another tool: {trials}"
+    if not best:
+        return Answer(tone=Tone.NOTE, text=f"{head}, none is complete")
+    value = best[-1].value
+    digits = decimals_for_span(abs(value)) if value else 0
+    return Answer(
+        tone=Tone.NOTE,
+        text=f"{head}; trial {best[-1].number} is the best so far with "
+        f"{format_number(value or 0.0, digits)}",
+        basis="A tuning score overestimates, and is no result.",
+    )
+
+
+def _single(report: ReportContext) -> Answer:
+    """The leading metric of the only label."""
+    estimates = aggregates(report)[0]
+    name, metric = leading_metric(report)
+    if name not in estimates.intervals:
+        return Answer(tone=Tone.PROBLEM, text=f"no result: {estimates.reasons[name]}")
+    interval = estimates.intervals[name]
+    shown = format_number(interval.estimate, interval.digits)
+    where = join_first_names(estimates.tasks, 3)
+    seeds = seeds_text(report.evidence, (estimates.label,), estimates.tasks)
+    title = title_over(metric, len(estimates.tasks))
+    level = format_percentage(interval.level)
+    if not possible(interval):
+        return Answer(
+            tone=Tone.NOTE,
+            text=f"{estimates.label} scores {shown} on {where} {seeds}",
+            basis=f"{title} of the {unit(report.evidence)}. No interval: {interval.reason}.",
+        )
+    return Answer(
+        tone=Tone.GOOD,
+        text=f"{estimates.label} scores {shown} {ends(interval, 2)} on {where} {seeds}",
+        basis=f"{title} of the {unit(report.evidence)} with its {level} interval.",
+    )
+
+
+def _of_pair(pair: LabelPair, report: ReportContext) -> Answer:
+    names = f"{pair.first} and {pair.second}"
+    identical = identical_labels(report).get((pair.first, pair.second))
+    if identical is not None and not is_told_apart(pair):
+        return Answer(
+            tone=Tone.WARNING, text=f"{names} have identical runs", basis=identical.sentence
+        )
+    if pair.decision is None:
+        return Answer(
+            tone=Tone.PROBLEM, text=f"{names} cannot be compared", basis=f"{pair.reason}."
+        )
+    seeds = seeds_text(report.evidence, (pair.first, pair.second), pair.tasks)
+    decision, basis = pair.decision, _basis(pair, pair.decision, report)
+    match decision.verdict:
+        case Verdict.BETTER:
+            text = f"{pair.first} is better than {pair.second} by {_gap(decision, 1)} {seeds}"
+        case Verdict.WORSE:
+            text = f"{pair.second} is better than {pair.first} by {_gap(decision, -1)} {seeds}"
+        case Verdict.EQUIVALENT:
+            margin = report.settings.margin
+            text = f"{names} are equivalent within ±{margin:g} {seeds}"
+        case _:
+            text = f"{names}: undecided {seeds}{_could_be_seen(decision)}"
+            return Answer(tone=Tone.NOTE, text=text, basis=basis)
+    # A verdict on incomplete or unusual data is no full success.
+    caveat = pair.left_out or pair.warning or _absent(pair, report.evidence)
+    return Answer(tone=Tone.WARNING if caveat else Tone.GOOD, text=text, basis=basis)
+
+
+def _absent(pair: LabelPair, evidence: Evidence) -> bool:
+    cells = [evidence.cells[n, task] for n in (pair.first, pair.second) for task in pair.tasks]
+    return any(member.score is None for cell in cells for member in cell.members)
+
+
+def _gap(decision: Decision, sign: int) -> str:
+    """The difference with its interval, positive for the better label."""
+    difference = decision.member.comparison.difference
+    low, high = (difference.low, difference.high)[::sign]
+    digits = _digits(difference)
+    shown = format_number(sign * difference.estimate, digits)
+    if low is None or high is None:
+        return shown
+    return f"{shown} [{format_number(sign * low, digits)}, {format_number(sign * high, digits)}]"
+
+
+def _digits(difference: Interval) -> int:
+    if difference.low is None or difference.high is None:
+        return decimals_for_span(abs(difference.estimate))
+    return decimals_for_span(difference.high - difference.low)
+
+
+def _could_be_seen(decision: Decision) -> str:
+    """The difference that the comparison could find with its seeds; empty if it is not known."""
+    detectable = decision.detectable
+    if detectable is None or not detectable.seeds:
+        return ""
+    number, size = next(
+        ((n, d) for n, d in zip(detectable.seeds, detectable.differences, strict=True) if d),
+        (0, None),
+    )
+    if size is None:
+        return "; with so few seeds no difference could be found"
+    size_text = f"{float(f'{size:.2g}'):g}"
+    if number > min(size for side in decision.member.comparison.sizes for size in side):
+        return f"; {number} seeds could find a difference of {size_text}"
+    return f"; a difference of {size_text} could be found"
+
+
+def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
+    """The metric, the observed difference of an undecided pair, the test and its p-value."""
+    _, metric = leading_metric(report)
+    member = decision.member
+    parts = []
+    if decision.verdict is Verdict.UNDECIDED:
+        better = pair.first if member.comparison.difference.estimate >= 0 else pair.second
+        sign = 1 if better == pair.first else -1
+        parts.append(f"observed {_gap(decision, sign)} in favour of {better}")
+    if member.adjusted_p is not None:
+        p = "p < 0.0001" if member.adjusted_p < 1e-4 else f"p = {member.adjusted_p:.2g}"
+        parts.append(p)
+    parts.append(member.comparison.deciding.method)
+    what = f"Difference of the {metric.title} ({verdict_unit(report)})"
+    return f"{what}: {', '.join(parts)}."
+
+
+def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
+    """The answer about three labels or more."""
+    labels = report.evidence.labels
+    beats = [_order(pair) for pair in compared]
+    orders = [order for order in beats if order is not None]
+    decided = sum(_is_decided(pair) for pair in compared)
+    count = f"{decided} of {format_count(len(compared), 'pair')} decided"
+    seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
+    _, metric = leading_metric(report)
+    basis = f"Differences of the {metric.title} ({verdict_unit(report)}), {count}."
+    if not decided:
+        text = f"{_named(labels)}: undecided {seeds}"
+        return Answer(tone=Tone.NOTE, text=text, basis=basis)
+    for label in labels:
+        beaten = [worse for better, worse in orders if better == label]
+        if len(beaten) == len(labels) - 1:
+            text = f"{label} is better than {_named(beaten, others=True)} {seeds}"
+            return Answer(tone=Tone.GOOD, text=text, basis=basis)
+    worse_than_some = {worse for _, worse in orders}
+    leaders = [label for label in labels if label not in worse_than_some]
+    if not worse_than_some:
+        text = f"{_named(labels)}: no label is better than another {seeds}"
+    elif len(leaders) == 1:
+        text = f"{leaders[0]} leads {seeds}, but is not better than every other label"
+    else:
+        text = f"{_named(leaders)} lead {seeds}: no label is better than they are"
+    return Answer(tone=Tone.NOTE, text=text, basis=basis)
+
+
+def _order(pair: LabelPair) -> tuple[str, str] | None:
+    """The better and the worse label of a pair; None where neither is better."""
+    match pair.decision and pair.decision.verdict:
+        case Verdict.BETTER:
+            return pair.first, pair.second
+        case Verdict.WORSE:
+            return pair.second, pair.first
+        case _:
+            return None
+
+
+def _is_decided(pair: LabelPair) -> bool:
+    return pair.decision is not None and pair.decision.verdict is not Verdict.UNDECIDED
+
+
+def _named(labels: Sequence[str], *, others: bool = False) -> str:
+    """The labels by name where they are few, else their number."""
+    if len(labels) <= FEW_LABELS:
+        return join_names(labels)
+    return f"all {len(labels)} {'other ' * others}labels"
+
+
+def seeds_text(evidence: Evidence, labels: Sequence[str], tasks: Sequence[str]) -> str:
+    """The number of scored seeds of labels on tasks (`with 5 seeds on each of 2 tasks`)."""
+    cells = [evidence.cell(label, task) for label in labels for task in tasks]
+    counts = [cell.n for cell in cells if cell is not None]
+    few, many = min(counts), max(counts)
+    seeds = format_count(many, "seed") if few == many else f"{few} to {many} seeds"
+    return f"with {seeds}" + (f" on each of {len(tasks)} tasks" if len(tasks) > 1 else "")

@@ -1,0 +1,144 @@
+"""The summary card of a report: the answer, its figures, the cost and what is missing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rlexp.metrics.estimate_text import with_ends
+from rlexp.records.selection import DEFAULT, Selection
+from rlexp.reports.analysis.answer import answer
+from rlexp.reports.analysis.cost import total_cost
+from rlexp.reports.analysis.curve_figures import (
+    SCORE_BY_STEPS,
+    curve_figure,
+    most_points,
+    task_curves,
+)
+from rlexp.reports.analysis.estimates import aggregates, leading_metric
+from rlexp.reports.analysis.metric_figures import metric_panel
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.sweep_tables import settings_table
+from rlexp.reports.analysis.winner_assessment import assess_winner
+from rlexp.reports.drawing.blocks import (
+    IntervalFigure,
+    LineFigure,
+    SummaryCard,
+    Table,
+    TableColumn,
+)
+from rlexp.reports.evidence.runs import Evidence, run_states_text
+from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.stats.interval import Interval
+from rlexp.text import decimals_for_span
+
+MOST_CURVES = 4
+"""Most tasks with a small learning curve on the card."""
+MOST_PARAMETERS = 10
+"""Most hyperparameters on the card."""
+
+
+def summary_card(report: ReportContext) -> SummaryCard:
+    """The card of a report."""
+    reply = answer(report)
+    return SummaryCard(
+        tone=reply.tone,
+        text=reply.text,
+        basis=reply.basis,
+        intervals=_intervals(report),
+        curves=tuple(_curves(report)),
+        tables=tuple(_sweep_tables(report)),
+        facts=tuple(_facts(report.evidence)),
+    )
+
+
+def _intervals(report: ReportContext) -> IntervalFigure | None:
+    """The leading metric of every label with its runs; None where no label has a value."""
+    estimates = aggregates(report)
+    name, _ = leading_metric(report)
+    panel = metric_panel(name, estimates, report)
+    if not panel.marks:
+        return None
+    return IntervalFigure(name="answer-intervals", title="", panels=(panel,))
+
+
+def _curves(report: ReportContext) -> Iterator[LineFigure]:
+    """A small learning curve of each of the first tasks, where there is one."""
+    for number, task in enumerate(report.evidence.tasks[:MOST_CURVES], 1):
+        drawn = task_curves(report, SCORE_BY_STEPS, task, single=False)
+        if most_points(drawn) >= 2:
+            figure = curve_figure(report, SCORE_BY_STEPS, number, task, drawn)
+            yield replace(figure, name=f"answer-curves-{number}", note="")
+
+
+def _sweep_tables(report: ReportContext) -> Iterator[Table]:
+    """The scores of winner and default by phase, and the searched hyperparameters, of one sweep."""
+    if len(report.evidence.sweeps) != 1:
+        return
+    sweep = report.evidence.sweeps[0]
+    if sweep.selection is not None:
+        yield _scores_by_phase(sweep, sweep.selection, report)
+    yield _parameters(sweep, report.evidence)
+
+
+def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportContext) -> Table:
+    """The mean score of winner and default in each phase, with the number of seeds."""
+    assessment = assess_winner(sweep, selection, report)
+    trials = tuple(dict.fromkeys((selection.winner, DEFAULT)))
+    rows = []
+    for phase in dict.fromkeys(m.phase for m in assessment.measured):
+        scores = [assessment.of(phase, trial) for trial in trials]
+        seeds = [len(s.scores) for s in scores if s is not None]
+        means = [None if s is None or s.mean is None else s.mean.estimate for s in scores]
+        counts = " and ".join(dict.fromkeys(map(str, seeds)))
+        rows.append((phase, *means, counts))
+    names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
+    gap = assessment.optimism
+    overstated = "" if gap is None else f"Optimism of tuning: {with_ends(gap, _digits(gap))}. "
+    return Table(
+        name="answer-phases",
+        title="Mean score by phase",
+        columns=tuple(TableColumn(title=title) for title in ("phase", *names, "seeds")),
+        rows=tuple(rows),
+        note=f"{overstated}Only test scores are results.",
+    )
+
+
+def _digits(interval: Interval) -> int:
+    if interval.low is None or interval.high is None:
+        return decimals_for_span(abs(interval.estimate))
+    return decimals_for_span(interval.high - interval.low)
+
+
+def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
+    """The searched hyperparameters: default, and winner or best so far."""
+    table = settings_table(sweep, evidence)
+    searched = len(sweep.definition.space.parameters)
+    kept = [k for k in (0, 2, 3) if k < len(table.columns)]
+    shown = min(searched, MOST_PARAMETERS)
+    more = f"{searched - shown} further parameters: see below." if searched > shown else ""
+    return Table(
+        name="answer-parameters",
+        title="Searched hyperparameters",
+        columns=tuple(table.columns[k] for k in kept),
+        rows=tuple(tuple(row[k] for k in kept) for row in table.rows[:shown]),
+        note=more,
+    )
+
+
+def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if any(member.record.attempts for member in evidence.members):
+        yield "Cost", total_cost(evidence.members).text
+    for sweep in evidence.sweeps:
+        steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase != "test")
+        if steps:
+            runs = sum(cost.runs for phase, cost in sweep.costs.items() if phase != "test")
+            yield "Search", f"{steps:,} environment steps in {runs:,} runs"
+    if evidence.members:
+        yield "Missing", _missing(evidence)
+
+
+def _missing(evidence: Evidence) -> str:
+    absent = [m for m in evidence.members if m.score is None]
+    total = len(evidence.members)
+    if not absent:
+        return f"nothing: every planned run has a score ({total:,} of {total:,})"
+    return f"{len(absent):,} of {total:,} runs have no score ({run_states_text(absent)})"

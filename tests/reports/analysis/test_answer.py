@@ -1,0 +1,163 @@
+"""The answer of a report on one line, and the card that shows it."""
+
+import pytest
+from evidence_samples import (
+    CARTPOLE,
+    all_failed,
+    constant,
+    evidence,
+    incomplete,
+    inquiry,
+    of_scores,
+    one_label,
+    one_run,
+    typical,
+)
+from part_blocks import notices, part_of, table
+from sweep_samples import searching, swept
+
+from rlexp.reports.analysis.answer import answer
+from rlexp.reports.analysis.estimates import aggregates, pairs
+from rlexp.reports.analysis.summary_card import summary_card
+from rlexp.reports.drawing.blocks import Tone
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.sections.cost import CostSection
+from rlexp.reports.sections.verdicts import VerdictsSection
+
+PPO, A2C, DQN = (("ppo", CARTPOLE), ("a2c", CARTPOLE), ("dqn", CARTPOLE))
+APART = of_scores({PPO: [475.0, 474.0, 473.0, 476.0], A2C: [100.0, 101.0, 99.0, 102.0]})
+CLOSE = of_scores({PPO: [210.0, 190.0, 250.0, 220.0], A2C: [180.0, 240.0, 205.0, 200.0]})
+
+
+def text_of(sample: Evidence, **settings: object) -> str:
+    """The answer about a sample of runs."""
+    return answer(inquiry(sample, **settings)).text
+
+
+def test_a_decided_pair_names_the_better_label_and_the_difference() -> None:
+    """The better label comes first, whatever its place among the labels."""
+    first = answer(inquiry(APART))
+    assert first.text.startswith("ppo is better than a2c by 374.0 [37")
+    assert first.text.endswith("] with 4 seeds")
+    assert Tone.GOOD is first.tone
+    swapped = of_scores({A2C: [100.0, 101.0, 99.0, 102.0], PPO: [475.0, 474.0, 473.0, 476.0]})
+    assert text_of(swapped) == first.text
+
+
+def test_an_undecided_pair_says_what_could_be_found() -> None:
+    """The number of seeds and the difference that they could find are part of the answer."""
+    reply = answer(inquiry(CLOSE))
+    assert reply.text.startswith("ppo and a2c: undecided with 4 seeds; a difference of ")
+    assert reply.text.endswith(" could be found")
+    assert "in favour of ppo, p = " in reply.basis
+    assert Tone.NOTE is reply.tone
+
+
+def test_too_few_seeds_say_how_many_could_decide() -> None:
+    """With three seeds no permutation test can decide, so the answer names four seeds."""
+    few = of_scores({PPO: [210.0, 190.0, 250.0], A2C: [180.0, 240.0, 205.0]})
+    assert "undecided with 3 seeds; 4 seeds could find a difference of " in text_of(few)
+
+
+def test_an_equivalent_pair_names_the_margin() -> None:
+    """A declared margin is part of the answer."""
+    near = of_scores({PPO: [200.0, 201.0, 202.0, 203.0], A2C: [201.0, 202.0, 200.0, 203.5]})
+    assert text_of(near, margin=20.0) == "ppo and a2c are equivalent within ±20 with 4 seeds"
+
+
+def test_one_of_three_labels_is_better_than_all_others() -> None:
+    """A label that beats every other one is named with them."""
+    sample = of_scores(
+        {
+            PPO: [475.0, 474.0, 473.0, 476.0, 477.0],
+            A2C: [100.0, 101.0, 99.0, 102.0, 103.0],
+            DQN: [100.5, 101.5, 99.5, 102.5, 98.0],
+        }
+    )
+    reply = answer(inquiry(sample))
+    assert "ppo is better than a2c and dqn with 5 seeds" == reply.text
+    assert "2 of 3 pairs decided" in reply.basis
+
+
+def test_two_labels_that_share_the_lead_are_both_named() -> None:
+    """Labels that no other label beats are named together."""
+    sample = of_scores(
+        {
+            PPO: [475.0, 474.0, 473.0, 476.0, 477.0],
+            A2C: [100.0, 101.0, 99.0, 102.0, 103.0],
+            DQN: [475.5, 474.5, 473.5, 476.5, 472.0],
+        }
+    )
+    assert "ppo and dqn lead with 5 seeds: no label is better than they are" == text_of(sample)
+
+
+def test_a_single_label_states_its_score() -> None:
+    """The answer about one label is its leading metric with the interval of the aggregates."""
+    report = inquiry(one_label())
+    reply = answer(report)
+    assert reply.text.startswith("ppo scores ")
+    assert aggregates(report)[0].intervals["iqm"].n > 0
+
+
+@pytest.mark.parametrize("sample", [all_failed(), evidence([])], ids=["failed", "nothing"])
+def test_without_a_score_there_is_no_result(sample: Evidence) -> None:
+    """The answer says that there is no score, and no number looks like one."""
+    reply = answer(inquiry(sample))
+    assert "no " in reply.text
+    assert reply.tone in {Tone.PROBLEM, Tone.NOTE}
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [typical(), incomplete(), constant(), one_run(), APART, CLOSE, one_label()],
+    ids=["typical", "incomplete", "constant", "one run", "apart", "close", "one label"],
+)
+def test_every_answer_is_one_short_line(sample: Evidence) -> None:
+    """An answer fits on a line of a page: at most 120 characters, no line feed."""
+    text = text_of(sample)
+    assert 10 < len(text) <= 120
+    assert "\n" not in text
+
+
+def test_the_answer_agrees_with_the_section_of_verdicts() -> None:
+    """Answer and section are good in the same cases."""
+    for sample in (APART, CLOSE):
+        section = notices(part_of(VerdictsSection(), sample))[0]
+        assert section[0] is answer(inquiry(sample)).tone
+
+
+def test_the_card_shows_the_numbers_of_the_sections() -> None:
+    """Intervals are those of the aggregates, and the cost is that of its section."""
+    report = inquiry(APART)
+    card = summary_card(report)
+    assert card.intervals is not None
+    shown = {mark.label: mark.interval for mark in card.intervals.panels[0].marks}
+    assert {e.label: e.intervals["iqm"] for e in aggregates(report)} == shown
+    cost = table(part_of(CostSection(), APART), "cost")
+    assert f"{cost.rows[-1][4]:,} environment steps" in dict(card.facts)["Cost"]
+    assert pairs(report)[0].decision is not None
+
+
+def test_the_card_counts_missing_runs() -> None:
+    """Runs without a score are counted on the card with their states."""
+    missing = dict(summary_card(inquiry(incomplete())).facts)["Missing"]
+    assert "runs have no score (" in missing
+    assert "nothing" in dict(summary_card(inquiry(APART)).facts)["Missing"]
+
+
+def test_the_card_of_a_sweep_shows_phases_and_parameters() -> None:
+    """Winner and default stand beside each other, in every phase and for every parameter."""
+    tables = {t.name: t for t in summary_card(inquiry(swept())).tables}
+    phases = tables["answer-phases"]
+    assert ["phase", "winner (trial 5)", "default", "seeds"] == [c.title for c in phases.columns]
+    assert ("test", 450.0, 320.0, "5") == phases.rows[-1]
+    assert "Optimism of tuning: " in phases.note
+    titles = [column.title for column in tables["answer-parameters"].columns]
+    assert ["parameter", "default", "trial 5 (winner)"] == titles
+
+
+def test_a_search_without_a_winner_states_no_result() -> None:
+    """The best trial so far is named with a warning that its score overestimates."""
+    reply = answer(inquiry(searching()))
+    assert "has no winner yet" in reply.text
+    assert "overestimates" in reply.basis
