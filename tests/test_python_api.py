@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,9 @@ def test_a_sweep_is_defined_by_keywords_and_mappings(tmp_path: Path) -> None:
     ]
     assert isinstance(plans[0], SweepOutline)
     assert ("algorithm.gamma", "algorithm.n_epochs") == plans[0].parameters
-    assert plans[0] == plans[1] == plans[2] == plans[3]
+    # The time is an estimate that depends on what the machine does meanwhile.
+    first, *others = (replace(p, seconds=0, seconds_low=0, seconds_high=0) for p in plans)
+    assert all(first == other for other in others)
     named = rlexp.sweep("quick", {"sweep.trials": 4}, dry_run=True, workspace=tmp_path)
     assert isinstance(named, SweepOutline)
     assert (4, "quick") == (named.trials, named.experiment)

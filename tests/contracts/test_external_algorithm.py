@@ -151,6 +151,7 @@ def test_settings_are_free() -> None:
 
 def test_only_a_script_can_make_its_task() -> None:
     """An external task has a name and scores, and only algorithm=external accepts it."""
+    Path("train.py").write_text("# Writes to RLEXP_RESULTS.")
     words = ("environment=external", "environment.name=my-robot")
     script_configuration = configuration(*words, "environment.reference.minimum=0.0")
     check_compatibility([script_configuration], Workspace.here())

@@ -8,9 +8,10 @@ import pytest
 from command_line import Printed
 from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
-from stored_runs import configuration, stored, study
+from stored_runs import stored, study
 
 from rlexp.app.commands.schemas import list_schemas, result_types
+from rlexp.app.execution.request import read_request
 
 IMPORT = ("import", "--steps-unit", "environment")
 QUICK = ("budget.steps=2048", "budget.evaluation_every=null", "budget.final_episodes=2")
@@ -77,7 +78,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = stored(study(folder).layout, "alpha")
     for seed, score in enumerate((10.0, 20.0, 40.0)):
         experiment.complete(seed, score)
-    duel = stored(study(folder).layout, "duel", *map(configuration, ("ppo", "a2c")), test=3)
+    # A sequential comparison builds the plug-ins, so this experiment has all their settings.
+    composed = read_request(["algorithm=ppo,a2c", "experiment=duel", *QUICK], study(folder))
+    duel = stored(study(folder).layout, "duel", *composed.experiment.configurations, test=3)
     for seed in range(3):
         duel.complete(seed, 10.0 * seed, label="ppo")
         duel.complete(seed, 20.0 * seed + 5, label="a2c")

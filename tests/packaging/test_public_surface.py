@@ -50,7 +50,7 @@ def test_the_recorded_surface_is_that_of_the_program() -> None:
         "error code unknown_setting",
         "document run-outcome version 1 field interrupted: string or null",
         "python rlexp.compare",
-        "python rlexp.run variadic positional *overrides",
+        "python rlexp.run variadic positional *settings",
         "setting config.yaml budget.steps",
         "setting algorithm=ppo gamma",
         "setting environment=lunar_lander",

@@ -49,7 +49,7 @@ def test_equal_scores_are_undecided(
     with_scores(empty_workspace, {"ppo": NEAR["ppo"], "a2c": NEAR["ppo"]})
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
-    assert re.search(r"^ppo +a2c +3 and 3 +0\.00 \[", text, re.MULTILINE)
+    assert re.search(r"^ppo +a2c +undecided +3 and 3 +0\.00 \[", text, re.MULTILINE)
 
 
 def test_an_experiment_without_runs_says_so(
