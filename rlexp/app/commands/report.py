@@ -23,6 +23,7 @@ from rlexp.app.reporting.build import (
     read_formats,
     read_phase,
     render_files,
+    with_annotations,
     with_commands,
 )
 from rlexp.app.reporting.evidence import collect_evidence, read_target
@@ -46,7 +47,7 @@ LONGEST_NAME = 80
 IGNORED = frozenset(
     {
         *(".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
-        *("annotations.json", ".annotations.lock", ".annotations.lock.holder"),
+        *(".annotations.lock", ".annotations.lock.holder"),
     }
 )
 """Files of an experiment that no report depends on."""
@@ -277,6 +278,7 @@ def _make(
         request.targets, request.overrides, evidence, study, parts.settings, workspace
     )
     study = with_commands(study, tuple(commands), winner_overrides(evidence))
+    study = with_annotations(study, [workspace.experiment(e.name) for e in evidence.experiments])
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
     files = render_files(
         study, formats, folder, Path(request.figures) if request.figures else None

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,8 @@ from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.summary_card import summary_card
 from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand
 from rlexp.reports.evidence.runs import Evidence
+from rlexp.store.annotations import read_readable_annotations
+from rlexp.store.layout import ExperimentPaths
 from rlexp.text import format_count, join_names
 
 FORMATS = ("html", "latex", "csv", "json", "md")
@@ -79,6 +82,24 @@ def with_commands(
         return study
     suggested = tuple(SuggestedCommand(why=c.why, command=c.command) for c in commands)
     return replace(study, card=replace(study.card, overrides=overrides, commands=suggested))
+
+
+def with_annotations(
+    study: ReportDocument, experiments: Sequence[ExperimentPaths]
+) -> ReportDocument:
+    """The report with the tags and notes of its experiments and their runs."""
+    tags: list[str] = []
+    notes: list[tuple[str, str, str]] = []
+    for paths in experiments:
+        annotations, _ = read_readable_annotations(paths)
+        tags += annotations.experiment.tags
+        every = {paths.name: annotations.experiment, **annotations.runs}
+        notes += [
+            (name, f"{datetime.fromtimestamp(note.time, UTC):%Y-%m-%d}", note.text)
+            for name, annotation in every.items()
+            for note in annotation.notes
+        ]
+    return replace(study, tags=tuple(dict.fromkeys(tags)), notes=tuple(notes))
 
 
 def render_files(

@@ -195,15 +195,21 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     member = decision.member
     parts = []
     if decision.verdict is Verdict.UNDECIDED:
-        better = pair.first if member.comparison.difference.estimate >= 0 else pair.second
-        sign = 1 if better == pair.first else -1
-        parts.append(f"observed {_gap(decision, sign)} in favour of {better}")
+        parts.append(_observed(pair, decision))
     if member.adjusted_p is not None:
         p = "p < 0.0001" if member.adjusted_p < 1e-4 else f"p = {member.adjusted_p:.2g}"
         parts.append(p)
     parts.append(member.comparison.deciding.method)
     what = f"Difference of the {metric.title} ({verdict_unit(report)})"
     return f"{what}: {', '.join(parts)}."
+
+
+def _observed(pair: LabelPair, decision: Decision) -> str:
+    estimate = decision.member.comparison.difference.estimate
+    if estimate == 0:
+        return "no observed difference"
+    better, sign = (pair.first, 1) if estimate > 0 else (pair.second, -1)
+    return f"observed {_gap(decision, sign)} in favour of {better}"
 
 
 def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:

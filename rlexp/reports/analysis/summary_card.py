@@ -140,5 +140,5 @@ def _missing(evidence: Evidence) -> str:
     absent = [m for m in evidence.members if m.score is None]
     total = len(evidence.members)
     if not absent:
-        return f"nothing: every planned run has a score ({total:,} of {total:,})"
+        return f"none, every planned run has a score ({total:,} of {total:,})"
     return f"{len(absent):,} of {total:,} runs have no score ({run_states_text(absent)})"

@@ -334,7 +334,9 @@ class ReportDocument:
     """The whole content of a report, computed once: same records, same document, same bytes.
 
     `labels` are the labels under comparison, in the order of their colours. `card` is the answer
-    on one screen. `failed_checks` are the reasons for which `--strict` refuses the report.
+    on one screen. `tags` and `notes` are those of the experiments and their runs; a note has the
+    name of what it is about, its date (UTC) and its text. `failed_checks` are the reasons for which
+    `--strict` refuses the report.
     """
 
     title: str
@@ -343,4 +345,6 @@ class ReportDocument:
     parts: tuple[SectionContent, ...]
     version: str
     card: SummaryCard | None = None
+    tags: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str, str], ...] = ()
     failed_checks: tuple[str, ...] = ()

@@ -70,12 +70,38 @@ def render(study: ReportDocument, figures: str | None = None) -> Mapping[str, by
     """
     stems = file_stems(study) if figures else {}
     images = {name: f"{quote(figures or '')}/{stem}.svg" for name, stem in stems.items()}
-    blocks = [f"# {_title(study.title)}", inline(study.subtitle), *_failed(study)]
+    blocks = [
+        f"# {_title(study.title)}",
+        inline(study.subtitle),
+        *_answer(study),
+        *_failed(study),
+        *_notes(study),
+    ]
     for part in study.parts:
         blocks.extend(_part(part, images))
     blocks.append(f"Written by rlexp {inline(study.version)}.")
     text = "\n\n".join(block for block in blocks if block)
     return {"report.md": f"{text}\n".encode(errors="replace")}
+
+
+def _answer(study: ReportDocument) -> Iterator[str]:
+    """The card as text: answer, basis, cost and missing runs, and the next commands."""
+    card = study.card
+    if card is None:
+        return
+    lines = [f"**{inline(card.text)}.**", inline(card.basis)]
+    lines += [f"{inline(name)}: {inline(text)}." for name, text in card.facts]
+    yield _alert(card.tone, ["\\\n> ".join(line for line in lines if line)])
+    for step in card.commands:
+        yield f"To {inline(step.why)}:"
+        yield fenced(step.command)
+
+
+def _notes(study: ReportDocument) -> Iterator[str]:
+    if study.tags:
+        yield f"Tags: {inline(', '.join(study.tags))}"
+    for name, date, text in study.notes:
+        yield f"Note on {inline(name)}, {inline(date)}: {inline(text)}"
 
 
 def _failed(study: ReportDocument) -> Iterator[str]:

@@ -18,8 +18,10 @@ from rlexp.text import format_number
 
 LONG = 30
 """Number of rows above which a table scrolls in its box."""
-WIDE = 3
+NARROW = 2
 """Number of columns above which the rows of a table become blocks on a phone."""
+SPACIOUS = 7
+"""Number of columns above which a table has smaller letters, to fit on a laptop screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,14 @@ class DrawnTable:
         return len(self.rows) > LONG
 
     @property
-    def wide(self) -> bool:
-        """Whether the table has too many columns for a phone."""
-        return len(self.table.columns) > WIDE
+    def stacked(self) -> bool:
+        """Whether the rows become blocks on a phone, because there are too many columns."""
+        return len(self.table.columns) > NARROW
+
+    @property
+    def dense(self) -> bool:
+        """Whether there are so many columns that smaller letters are needed on a laptop."""
+        return len(self.table.columns) > SPACIOUS
 
 
 def drawn_table(table: Table, styles: Mapping[str, Style]) -> DrawnTable:

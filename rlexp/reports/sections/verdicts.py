@@ -25,7 +25,15 @@ from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.score_words import worst_end
-from rlexp.reports.drawing.blocks import Block, Callout, SectionContent, Text, Tone
+from rlexp.reports.drawing.blocks import (
+    Block,
+    Callout,
+    SectionContent,
+    Table,
+    TableColumn,
+    Text,
+    Tone,
+)
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
 from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import Verdict
@@ -41,6 +49,17 @@ from rlexp.text import (
 
 MANY = 15
 """Number of pairs above which there is one notice per label instead of one per pair."""
+MOST_COLUMNS = 12
+"""Most labels for which a table shows the verdict on every pair."""
+WORDS = {
+    "better than": "better",
+    "worse than": "worse",
+    "equivalent to": "equivalent",
+    "identical to": "identical runs",
+    "undecided against": "undecided",
+    "not comparable to": "not comparable",
+}
+"""Verdicts in the cells of the table, by the relation of a label to another one."""
 DECIDED = {Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT}
 
 
@@ -51,7 +70,12 @@ class VerdictsSection:
     def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part."""
         compared = pairs(report)
-        blocks = (*_question(report), *_answers(report, compared), *_unfair(report.evidence))
+        blocks = (
+            *_question(report),
+            *_matrix(report, compared),
+            *_answers(report, compared),
+            *_unfair(report.evidence),
+        )
         return SectionContent(name="verdicts", title="Question and verdicts", blocks=blocks)
 
 
@@ -105,6 +129,28 @@ def _rule(report: ReportContext) -> str:
     return (
         f"A verdict is about {what}{over} ({verdict_unit(report)}), {order_of_difference(report)}. A "
         f"permutation test at family-wise level {settings.alpha:g} decides. {margin}"
+    )
+
+
+def _matrix(report: ReportContext, compared: Sequence[LabelPair]) -> Iterator[Block]:
+    """Table with the verdict on every pair of three labels or more: row against column."""
+    labels = report.evidence.labels
+    if not 3 <= len(labels) <= MOST_COLUMNS:
+        return
+    words = {(pair.first, pair.second): _relation(pair.first, pair, report) for pair in compared}
+    words |= {(pair.second, pair.first): _relation(pair.second, pair, report) for pair in compared}
+    yield Table(
+        name="verdicts",
+        title="Verdict on every pair",
+        columns=(
+            TableColumn(title="label", label=True),
+            *(TableColumn(title=label) for label in labels),
+        ),
+        rows=tuple(
+            (row, *(WORDS.get(words.get((row, column), "")) for column in labels))
+            for row in labels
+        ),
+        note="The label of the row against that of the column.",
     )
 
 

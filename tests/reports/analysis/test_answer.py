@@ -142,7 +142,7 @@ def test_the_card_counts_missing_runs() -> None:
     """Runs without a score are counted on the card with their states."""
     missing = dict(summary_card(inquiry(incomplete())).facts)["Missing"]
     assert "runs have no score (" in missing
-    assert "nothing" in dict(summary_card(inquiry(APART)).facts)["Missing"]
+    assert "none, every planned run" in dict(summary_card(inquiry(APART)).facts)["Missing"]
 
 
 def test_the_card_of_a_sweep_shows_phases_and_parameters() -> None:
