@@ -1,6 +1,7 @@
 """With `--json`, a command writes one document, which its published JSON Schema describes."""
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from command_line import Printed
 from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
-from stored_runs import stored, study
+from stored_runs import configuration, stored, study
 
 from rlexp.app.commands.schemas import list_schemas, result_types
 from rlexp.app.execution.request import read_request
@@ -29,8 +30,8 @@ class Case:
         return " ".join(self.words)
 
 
-# The commands run in a workspace with two experiments: `alpha` has three runs with scores, of
-# which the first is `alpha/RUN`; `duel` compares two labels.
+# The commands run in a workspace with three experiments: `alpha` has three runs with scores,
+# of which the first is `alpha/RUN`; `duel` and `pair` compare two labels.
 CASES = [
     Case(("run", "--dry-run", "experiment=new", "seeds.test=2", *QUICK), "run-plan"),
     Case(("config", "show", "algorithm=ppo,a2c"), "configurations"),
@@ -57,7 +58,7 @@ CASES = [
     Case(("diff", "alpha/RUN", "duel/RUN"), "run-differences"),
     Case(("verify",), "verification"),
     Case(("compare", "duel"), "comparison"),
-    Case(("compare", "duel", "--adaptive", "--dry-run"), "next-look"),
+    Case(("compare", "pair", "--adaptive", "--dry-run"), "next-look"),
     Case(("report", "alpha"), "report-files"),
     Case(("plot", "alpha"), "plot"),
     Case(("plot", "alpha", "--list-metrics"), "logged-metrics"),
@@ -73,17 +74,18 @@ SCHEMAS = {row.name: row.json_schema for row in list_schemas().rows}
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with the experiments `alpha` and `duel`, whose runs have scores."""
+    """A workspace with the experiments `alpha`, `duel` and `pair`, whose runs have scores."""
     folder = tmp_path_factory.mktemp("workspace")
     experiment = stored(study(folder).layout, "alpha")
     for seed, score in enumerate((10.0, 20.0, 40.0)):
         experiment.complete(seed, score)
+    duel = stored(study(folder).layout, "duel", *map(configuration, ("ppo", "a2c")), test=3)
     # A sequential comparison builds the plug-ins, so this experiment has all their settings.
-    composed = read_request(["algorithm=ppo,a2c", "experiment=duel", *QUICK], study(folder))
-    duel = stored(study(folder).layout, "duel", *composed.experiment.configurations, test=3)
-    for seed in range(3):
-        duel.complete(seed, 10.0 * seed, label="ppo")
-        duel.complete(seed, 20.0 * seed + 5, label="a2c")
+    composed = read_request(["algorithm=ppo,a2c", "experiment=pair", *QUICK], study(folder))
+    pair = stored(study(folder).layout, "pair", *composed.experiment.configurations, test=3)
+    for experiment, seed in product((duel, pair), range(3)):
+        experiment.complete(seed, 10.0 * seed, label="ppo")
+        experiment.complete(seed, 20.0 * seed + 5, label="a2c")
     return folder
 
 
