@@ -23,6 +23,8 @@ html_show_copyright = False
 # Readers copy commands, not the prompt before them.
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp, .go"
+# The names of options begin with two hyphens, which stay two hyphens.
+smartquotes = False
 myst_heading_anchors = 4
 exclude_patterns = ["**/*.ipynb"]
 nitpicky = False
