@@ -19,7 +19,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo notebooks test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: demo docs notebooks test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -30,13 +30,17 @@ demo: $(READY)
 notebooks: $(READY)
 	$(BIN)/python .ci/notebooks.py docs/notebooks/*.ipynb
 
+# Builds the documentation site; a link without a target is an error.
+docs: $(READY)
+	$(BIN)/python .ci/documentation.py
+
 # The same cases on every machine and every day.
-test: lint
+test: lint docs
 	$(PYTEST)
 
 # Every case of every test, with new random examples each time; then what needs other packages or a
 # cluster.
-test-all: test-services-ready lint test-long test-lowest test-suites test-services
+test-all: test-services-ready lint docs test-long test-lowest test-suites test-services
 
 test-long: export RLEXP_ALL_TESTS = 1
 test-long: $(READY)
@@ -129,6 +133,6 @@ $(READY): pyproject.toml .ci/constraints.txt
 	@[ -f $(READY) ] && $(BIN)/python -c '' || { rm -rf .venv && "$(PYTHON)" -m venv .venv; }
 	@# pip compiles on one core only. What has no syntax of this Python is not compiled.
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile \
-		-c .ci/constraints.txt -e '.[all,dev]'
+		-c .ci/constraints.txt -e '.[all,dev,docs]'
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@pwd -P > $(READY)

@@ -1,6 +1,6 @@
-"""Prints docs/json.md: the documents that commands write with `--json`, and the codes of errors.
+"""Prints docs/reference/json.md: the documents that commands write with `--json`, and the codes of errors.
 
-`.venv/bin/python .ci/json_page.py > docs/json.md` renews the page.
+`.venv/bin/python .ci/json_page.py > docs/reference/json.md` renews the page.
 """
 
 from collections.abc import Iterator

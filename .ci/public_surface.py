@@ -2,7 +2,7 @@
 
 The file has one line for each name that other programs and people rely on: commands with their
 arguments and options, exit codes, codes of errors, fields of JSON documents, functions of the Python
-API, settings in `conf/`, and the schemas of files under `runs/`. docs/stability.md says what is promised
+API, settings in `conf/`, and the schemas of files under `runs/`. docs/reference/stability.md says what is promised
 about them.
 
 `.venv/bin/python .ci/public_surface.py` names every difference. `--write` renews the file, where lines are
@@ -162,7 +162,7 @@ def advice(recorded: set[str], present: set[str]) -> str:
     """What to do about the differences."""
     if gone := len(recorded - present):
         return (
-            f"{gone} lines of the public surface are gone. docs/stability.md says how a name is deprecated. "
+            f"{gone} lines of the public surface are gone. docs/reference/stability.md says how a name is deprecated. "
             f"What no release has promised may go: {COMMAND} --write --accept-removals"
         )
     return f"{len(present - recorded)} lines are new. To record them: {COMMAND} --write"

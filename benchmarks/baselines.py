@@ -2,7 +2,7 @@
 
 Writes `conf/benchmark/baselines/NAME.csv`, every episode of every final policy, which `rlexp import
 csv` reads; `NAME.json`, the score of every seed, and where it comes from; and the table of
-`docs/benchmarks.md`. Cells that have no score yet are left out, and named there.
+`docs/reference/benchmarks.md`. Cells that have no score yet are left out, and named there.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from rlexp.store.layout import ExperimentPaths
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "conf" / "benchmark" / "baselines"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 BEGIN, END = "<!-- scores of {name} -->\n", "<!-- end -->\n"
 COLUMNS = ("label", "task", "seed", "step", "return", "final")
 OF_AN_INTERVAL = ("estimate", "low", "high", "level", "method")

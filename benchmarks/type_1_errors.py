@@ -4,7 +4,7 @@ Draws the runs of two labels whose means are equal (for a verdict about the inte
 interquartile means are equal), from laws of five shapes, with equal spreads and with a first label
 that spreads three times as much. Prints the type I error of verdicts about both metrics, of Welch's
 test, and of the sequential test of `rlexp compare --adaptive`, as the table of
-`docs/statistics.md`: `python benchmarks/type_1_errors.py`.
+`docs/concepts/statistics.md`: `python benchmarks/type_1_errors.py`.
 """
 
 import argparse

@@ -38,7 +38,7 @@ def row_of(name: str) -> re.Pattern[str]:
 
 def page_of(name: str) -> Path:
     """The page that shows the verdict of a benchmark."""
-    (page,) = (path for path in DOCS.glob("*.md") if row_of(name).search(path.read_text()))
+    (page,) = (path for path in DOCS.rglob("*.md") if row_of(name).search(path.read_text()))
     return page
 
 

@@ -108,8 +108,8 @@ def test_every_code_is_described() -> None:
 
 
 def test_documented_codes_are_those_of_the_program() -> None:
-    """The table in docs/json.md is the list of codes."""
-    page, _, _ = (ROOT / "docs" / "json.md").read_text().partition("## Documents")
+    """The table in docs/reference/json.md is the list of codes."""
+    page, _, _ = (ROOT / "docs" / "reference" / "json.md").read_text().partition("## Documents")
     assert dict(CODES) == dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
 
 

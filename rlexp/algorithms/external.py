@@ -27,7 +27,7 @@ SETTINGS = "settings."
 class External:
     """A script that trains by itself and writes its results as JSON lines.
 
-    `docs/external.md` describes what the script receives and what it must write.
+    `docs/guides/external.md` describes what the script receives and what it must write.
     """
 
     identity: ClassVar = Identity("algorithm", "external")

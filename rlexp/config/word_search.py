@@ -50,6 +50,15 @@ class SettingEntry:
     of_reports: bool = False
 
 
+def list_settings(folder: Path) -> list[SettingEntry]:
+    """Every setting, then every option of each group.
+
+    Args:
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+    """
+    return [*_joined(_settings(folder)), *_options(folder)]
+
+
 def search_settings(word: str, folder: Path) -> list[SettingEntry]:
     """The settings and options whose name or comment contains a word, the best matches first.
 
@@ -61,7 +70,7 @@ def search_settings(word: str, folder: Path) -> list[SettingEntry]:
         ConfigError: Nothing contains the word.
     """
     text = word.lower().strip("-+= ").replace("-", "_").replace(" ", "_")
-    every = [*_joined(_settings(folder)), *_options(folder)]
+    every = list_settings(folder)
     ranked = [(rank, entry) for entry in every if (rank := _rank(entry, text)) is not None]
     # Settings of fewer levels are needed more often.
     matching = sorted(

@@ -8,7 +8,7 @@ where with unequal numbers of runs the label with fewer runs spreads more.
 
 The thresholds are such that of comparisons of five normal scores each with equal spreads fewer than
 10 % have a warning. No threshold can tell all: the runs of a label that spreads more can by chance
-lie close together, and just then the labels are told apart (`docs/statistics.md`). So where the
+lie close together, and just then the labels are told apart (`docs/concepts/statistics.md`). So where the
 numbers of runs differ, the label that seems to spread more need not be the one that does.
 """
 

@@ -64,7 +64,7 @@ def verdicts(family: Family, *, power: float = 0.8) -> tuple[Decision, ...]:
     If all labels have the same distribution of scores, or all labels of each of several groups,
     the probability of any verdict `better` or `worse` inside a group is at most alpha, for up to
     `MOST_LABELS` labels. If only the metrics are equal and the spreads are not, it is about alpha
-    for normal scores and can be far larger for others: see `docs/statistics.md`. The test of
+    for normal scores and can be far larger for others: see `docs/concepts/statistics.md`. The test of
     equivalence is Welch's. A pair that cannot be tested, because it has too few runs or no
     variance, still counts in the adjustment.
 

@@ -10,7 +10,7 @@ from rlexp.errors import ConfigError
 
 CONFIGURATION = "RLEXP_CONFIGURATION"
 RESULTS = "RLEXP_RESULTS"
-"""Variables with the names of the two files of a script (`docs/external.md`)."""
+"""Variables with the names of the two files of a script (`docs/guides/external.md`)."""
 
 
 def play_final_evaluation(

@@ -23,7 +23,7 @@ from rlexp.store.runs import read_spec
 from rlexp.store.schemas import SPEC
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "components.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "components.md").read_text()
 BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| ", re.MULTILINE)
 CODE = re.compile(r"`(rlexp run [^`]+)`")

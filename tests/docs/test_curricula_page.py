@@ -15,7 +15,7 @@ from rlexp.environments import Stage
 from rlexp.environments.composed import at_stage
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "curricula.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "curricula.md").read_text()
 FILES = re.compile(
     r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

@@ -33,7 +33,7 @@ from rlexp.store.provenance import usable_cores
 from rlexp.tuners import Problem
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "extend.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "extend.md").read_text()
 FILES = {
     match["name"]: match["text"]
     for match in re.finditer(

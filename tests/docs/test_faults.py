@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FAULTS = (ROOT / "docs" / "faults.md").read_text()
-SECURITY = (ROOT / "docs" / "security.md").read_text()
+FAULTS = (ROOT / "docs" / "concepts" / "faults.md").read_text()
+SECURITY = (ROOT / "docs" / "concepts" / "security.md").read_text()
 ROWS = re.findall(r"^\| (\d+)(?:–(\d+))? \|(.+)\|$", FAULTS, re.MULTILINE)
 NAMED = sorted(set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", FAULTS + SECURITY)))
 

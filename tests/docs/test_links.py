@@ -49,7 +49,7 @@ def broken(page: Path, text: str) -> list[str]:
 def test_there_are_pages() -> None:
     """The checked pages include those that a newcomer reads first."""
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    expected = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/configuration.md"}
+    expected = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/reference/configuration.md"}
     assert set() == expected - names
 
 

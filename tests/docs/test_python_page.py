@@ -12,7 +12,7 @@ from warm_processes import warm_up
 from rlexp.executors import local
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "python.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +27,7 @@ def run_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     for number, block in enumerate(BLOCKS, 1):
         if "rlexp.sweep" in block and not IN_FULL:
             continue
-        exec(compile(block, f"block {number} of docs/python.md", "exec"), names)
+        exec(compile(block, f"block {number} of docs/reference/python.md", "exec"), names)
     return names
 
 

@@ -1,30 +1,15 @@
 """The tour of the README works as pasted, and its test command is that of CI."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from in_full import IN_FULL
 from pasted_commands import pasted
+from shown_commands import blocks, lines_not_printed
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?")
-IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
-
-
-def blocks(kind: str) -> list[str]:
-    """The README's code blocks of a kind, in order."""
-    return [match["text"] for match in BLOCK.finditer(README) if match["kind"] == kind]
-
-
-def shape(line: str) -> str:
-    """A line of output without the parts that differ between machines: numbers, ids, spaces."""
-    return " ".join(NUMBER.sub("0", IDENTITY.sub("0", line)).split())
-
-
 STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor"}
 """Words of the commands that are started in full, as users start them; the others are forks."""
 
@@ -37,7 +22,9 @@ def is_started(words: Sequence[str]) -> bool:
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The output of the tour in an empty folder, block by block."""
-    process = pasted("".join(blocks("bash tour")), tmp_path_factory.mktemp("a tour"), is_started)
+    process = pasted(
+        "".join(blocks(README, "bash tour")), tmp_path_factory.mktemp("a tour"), is_started
+    )
     assert 0 == process.returncode, (process.stdout + process.stderr)[-4000:]
     assert "Traceback" not in process.stdout + process.stderr
     return process.stdout
@@ -55,9 +42,7 @@ def test_tour_works_as_pasted(output: str) -> None:
 @pytest.mark.timeout(600)
 def test_shown_output_is_real(output: str) -> None:
     """Each output line in the README is printed by the tour, except for its numbers."""
-    printed = {shape(line) for line in output.splitlines()}
-    shown = [line for block in blocks("text tour") for line in block.splitlines() if line.strip()]
-    assert [] == [line for line in shown if shape(line) not in printed]
+    assert [] == lines_not_printed(README, output)
 
 
 def test_tour_uses_every_command() -> None:
@@ -67,11 +52,13 @@ def test_tour_uses_every_command() -> None:
     from rlexp.cli import app
 
     commands = set(getattr(get_command(app), "commands", {}))
-    used = {line.split()[1] for block in blocks("bash tour") for line in block.splitlines()}
+    used = {
+        line.split()[1] for block in blocks(README, "bash tour") for line in block.splitlines()
+    }
     assert set() == commands - used
 
 
 def test_test_command_is_what_ci_runs() -> None:
     """The README has one test command, and CI uses it."""
-    assert ["make test\n"] == blocks("bash test")
+    assert ["make test\n"] == blocks(README, "bash test")
     assert "bash test" in (ROOT / ".ci" / "run").read_text()

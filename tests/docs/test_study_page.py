@@ -11,7 +11,7 @@ from quick_parts import quick_parts
 from rlexp.config.study_file import KEYS
 
 quick = pytest.fixture(autouse=True)(quick_parts)
-PAGE = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "study.md").read_text()
 FILES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = re.findall(r"^(rlexp .+)$", PAGE, re.MULTILINE)
 KEY = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)

@@ -10,7 +10,7 @@ from rlexp.config.parameter_entries import read_domain
 from rlexp.config.sweep import compose_sweep
 from rlexp.config.sweep_checks import check_sweep
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sweeps.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PARSER = OverridesParser.create()
 

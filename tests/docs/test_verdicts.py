@@ -41,7 +41,7 @@ def row(name: str) -> re.Match[str]:
 def test_every_verdict_on_a_page_is_stored() -> None:
     """Pages and stored verdicts have the same comparisons."""
     rows = re.compile(r"^\|.*`rlexp run \+benchmark=(\w+) .*then `rlexp compare", re.MULTILINE)
-    shown = [name for page in DOCS.glob("*.md") for name in rows.findall(page.read_text())]
+    shown = [name for page in DOCS.rglob("*.md") for name in rows.findall(page.read_text())]
     assert sorted(name for name in shown if row(name)[2] != "not measured yet") == NAMES
 
 
@@ -98,7 +98,7 @@ def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
 @pytest.mark.skipif("constraints_as_terminations" not in NAMES, reason="not measured yet")
 def test_the_page_has_the_measured_costs() -> None:
     """The numbers on constraints are means over the final evaluations of the stored runs."""
-    text = " ".join((DOCS / "components.md").read_text().split())
+    text = " ".join((DOCS / "guides" / "components.md").read_text().split())
     for cell in stored_comparison("constraints_as_terminations")["cells"]:
         shares, costs = (cell["measures"][name] for name in ("violations", "cost"))
         assert f"{fmean(shares):.2f}" in text

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "configuration.md").read_text()
-OF_SWEEPS = (ROOT / "docs" / "sweeps.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text()
+OF_SWEEPS = (ROOT / "docs" / "reference" / "sweeps.md").read_text()
 ROW = re.compile(
     r"^\| `(?P<word>[^`]+)` \| (?P<default>[^|]+) \| (?P<meaning>.+) \|$", re.MULTILINE
 )
@@ -124,7 +124,9 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
 )
 def test_every_option_is_named(group: str, pages: list[str]) -> None:
     """Each option of a group is named on a page about it."""
-    text = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
+    files = [path for page in pages for path in (ROOT / "docs").glob(f"*/{page}.md")]
+    assert len(pages) == len(files)
+    text = "".join(path.read_text() for path in files)
     options = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
     forms = ("`{}`", f"{group}={{}}")
     assert set() == {

@@ -17,7 +17,7 @@ from studies import StudyFolder, new_study, wait_until
 
 from rlexp.app.commands.load import load
 
-PAGE = (Path(__file__).parents[2] / "docs" / "external.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "external.md").read_text()
 BEGIN = """
 import json, os, signal, subprocess, sys, time
 told = json.load(open(os.environ["RLEXP_CONFIGURATION"]))

@@ -42,7 +42,7 @@ def test_every_import_is_declared() -> None:
     modules = {module for module in graph.modules if not module.startswith("rlexp")}
     providers = packages_distributions()
     for_users = chain.from_iterable(
-        requirements for extra, requirements in EXTRAS.items() if extra != "dev"
+        requirements for extra, requirements in EXTRAS.items() if extra not in {"dev", "docs"}
     )
     declared = names([*PROJECT["dependencies"], *for_users])
     # Where several packages provide one module, one of them requires the others.
@@ -66,7 +66,7 @@ def test_every_dependency_is_imported() -> None:
 def test_all_holds_every_extra_for_users() -> None:
     """`rlexp[all]` has all extras except those for developers or for separate environments."""
     (everything,) = EXTRAS["all"]
-    assert EXTRAS.keys() - {"all", "dev"} - APART == Requirement(everything).extras
+    assert EXTRAS.keys() - {"all", "dev", "docs"} - APART == Requirement(everything).extras
 
 
 def test_every_suite_has_its_extra() -> None:

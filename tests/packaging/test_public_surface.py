@@ -84,7 +84,7 @@ def test_a_removed_name_is_refused(script: ModuleType, recorded: Path) -> None:
     present = {"command rlexp run"}
     text = script.compare(recorded, present, write=True, accept_removals=False)
     assert "- exit code 0 COMPLETE" in text
-    assert "docs/stability.md" in text
+    assert "docs/reference/stability.md" in text
     assert PRESENT == set(recorded.read_text().splitlines())
     assert script.compare(recorded, present, write=True, accept_removals=True) is None
     assert present == set(recorded.read_text().splitlines())

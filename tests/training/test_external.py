@@ -20,7 +20,7 @@ from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded,
 from rlexp.store.layout import AttemptPaths
 from rlexp.training import external
 
-PAGE = Path(__file__).parents[2] / "docs" / "external.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "external.md"
 BEGIN = """
 import json, os, signal, subprocess, sys, time
 configuration = json.load(open(os.environ["RLEXP_CONFIGURATION"]))

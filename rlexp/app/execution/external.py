@@ -58,7 +58,7 @@ def _check_reports(command: str) -> None:
             f"{script.path} cannot report a final evaluation: neither it nor what it imports mentions "
             "rlexp or RLEXP_RESULTS, so its runs would fail at their end; add two lines"
             f'{where}: writer = SummaryWriter(os.environ["RLEXP_FOLDER"]) and, at its end, '
-            "import rlexp; rlexp.final_evaluation(environment, act, step), as docs/external.md "
+            "import rlexp; rlexp.final_evaluation(environment, act, step), as docs/guides/external.md "
             "shows for CleanRL"
         )
     if (script := script_without_rlexp(command)) is not None:

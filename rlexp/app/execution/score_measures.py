@@ -121,5 +121,5 @@ def check_reported(
             allowed,
             key=measure.key,
             after="; the wrapper rlexp:Measured makes a measure of a number in info: "
-            "docs/measures.md",
+            "docs/guides/measures.md",
         )

@@ -14,7 +14,7 @@ from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "reports.md").read_text()
 ALLOW = ["--allow-import", "my_parts"]
 CHOOSE_SECTION = ["--set", "section=[thanks]"]
 

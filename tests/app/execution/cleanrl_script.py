@@ -80,5 +80,5 @@ COMMAND = "{python} dqn.py --env-id {task} --seed {seed} --total-timesteps {step
 
 
 def changed_script() -> str:
-    """The script with the two changed lines of `docs/external.md`."""
+    """The script with the two changed lines of `docs/guides/external.md`."""
     return SCRIPT.replace(WRITER, CHANGED_WRITER).replace(END, EVALUATION + END)
