@@ -1,4 +1,4 @@
-"""The tour of the README works as pasted, and its test command is that of CI."""
+"""The tour works as pasted, and the test command of the README is that of CI."""
 
 import re
 from collections.abc import Sequence
@@ -10,14 +10,15 @@ from pasted_commands import pasted
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs" / "tour.md").read_text()
 BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?")
 IDENTITY = re.compile(r"\b[0-9a-f]{6,64}\b")
 
 
-def blocks(kind: str) -> list[str]:
-    """The README's code blocks of a kind, in order."""
-    return [match["text"] for match in BLOCK.finditer(README) if match["kind"] == kind]
+def blocks(kind: str, page: str = TOUR) -> list[str]:
+    """The code blocks of a kind on a page, in order."""
+    return [match["text"] for match in BLOCK.finditer(page) if match["kind"] == kind]
 
 
 def shape(line: str) -> str:
@@ -54,24 +55,25 @@ def test_tour_works_as_pasted(output: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_shown_output_is_real(output: str) -> None:
-    """Each output line in the README is printed by the tour, except for its numbers."""
+    """Each output line on the page of the tour is printed by the tour, except for its numbers."""
     printed = {shape(line) for line in output.splitlines()}
     shown = [line for block in blocks("text tour") for line in block.splitlines() if line.strip()]
     assert [] == [line for line in shown if shape(line) not in printed]
 
 
 def test_tour_uses_every_command() -> None:
-    """The tour uses each command of rlexp."""
+    """The tour uses each command of rlexp but `demo`, which the README begins with."""
     from typer.main import get_command
 
     from rlexp.cli import app
 
     commands = set(getattr(get_command(app), "commands", {}))
     used = {line.split()[1] for block in blocks("bash tour") for line in block.splitlines()}
-    assert set() == commands - used
+    assert {"demo"} == commands - used
+    assert "rlexp demo\n" in blocks("bash", README)
 
 
 def test_test_command_is_what_ci_runs() -> None:
     """The README has one test command, and CI uses it."""
-    assert ["make test\n"] == blocks("bash test")
+    assert ["make test\n"] == blocks("bash test", README)
     assert "bash test" in (ROOT / ".ci" / "run").read_text()
