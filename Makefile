@@ -19,7 +19,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo notebooks test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: demo notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -29,6 +29,10 @@ demo: $(READY)
 # Executes the notebooks of the documentation, and stores their outputs.
 notebooks: $(READY)
 	$(BIN)/python .ci/notebooks.py docs/notebooks/*.ipynb
+
+# Trains the demonstration, and draws the pictures of the README with Chromium.
+pictures: $(READY)
+	$(BIN)/python .ci/pictures.py
 
 # The same cases on every machine and every day.
 test: lint
