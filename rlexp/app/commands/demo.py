@@ -14,7 +14,7 @@ from rlexp.app.observer import Observer
 from rlexp.app.reading.summary import RunRow
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError
 
 STUDY = Path(__file__).with_suffix(".yaml")
 """The study file of the experiment."""
@@ -99,7 +99,16 @@ def _workspace(folder: str) -> Workspace:
 def _run(
     request: RunRequest, command: tuple[str, ...], workspace: Workspace, observer: Observer
 ) -> RunOutcome:
-    outcome = run_missing(request, command, RunOptions(probe=False), workspace, observer)
+    try:
+        outcome = run_missing(request, command, RunOptions(probe=False), workspace, observer)
+    except RecordError as error:
+        if error.code != "other_definition":
+            raise
+        # The words of the experiment, among them its name, cannot be typed behind `rlexp demo`.
+        raise error.rephrased(
+            f"{workspace.folder} holds another experiment {request.experiment.name}; name another "
+            "folder: rlexp demo FOLDER"
+        ) from error
     if not isinstance(outcome, RunOutcome):
         raise TypeError("a run without dry_run returns its outcome")
     return outcome

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from command_line import typed as rlexp
 from in_full import long
+from stored_runs import stored, study
 
 from rlexp.app.commands.demo import Demonstration, demo
 from rlexp.app.observer import SilentObserver
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError
 
 SHORT = ("seeds.test=2", "budget.steps=1024", "budget.evaluation_every=512")
 """Overrides that make a demonstration of seconds."""
@@ -66,6 +67,13 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot be made: .*; name another one: rlexp demo"):
         demo(str(tmp_path / "file"), SilentObserver())
+
+
+def test_another_experiment_of_this_name_is_refused(tmp_path: Path) -> None:
+    """Where the folder holds another experiment of this name, another folder is asked for."""
+    stored(study(tmp_path).layout, "default-or-tuned")
+    with pytest.raises(RecordError, match="name another folder: rlexp demo FOLDER"):
+        demo(str(tmp_path), SilentObserver(), SHORT)
 
 
 @long
