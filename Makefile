@@ -19,7 +19,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs notebooks test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: demo docs notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -33,6 +33,9 @@ notebooks: $(READY)
 # Builds the documentation site; a link without a target is an error.
 docs: $(READY)
 	$(BIN)/python .ci/documentation.py
+# Trains the demonstration, and draws the pictures of the README with Chromium.
+pictures: $(READY)
+	$(BIN)/python .ci/pictures.py
 
 # The same cases on every machine and every day.
 test: lint docs

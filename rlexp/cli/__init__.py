@@ -13,6 +13,7 @@ from rlexp.cli import (
     cancel,
     compare,
     configuration,
+    demo,
     diff,
     doctor,
     evaluate,
@@ -99,6 +100,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export.export,
     "doctor": doctor.doctor,
     "init": init.init,
+    "demo": demo.demo,
 }
 CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
     "show": configuration.config_show,

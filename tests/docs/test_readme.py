@@ -1,4 +1,4 @@
-"""The tour of the README works as pasted, and its test command is that of CI."""
+"""The tour works as pasted, and the test command of the README is that of CI."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from shown_commands import blocks, lines_not_printed
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs" / "tour.md").read_text()
 STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor"}
 """Words of the commands that are started in full, as users start them; the others are forks."""
 
@@ -23,7 +24,7 @@ def is_started(words: Sequence[str]) -> bool:
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The output of the tour in an empty folder, block by block."""
     process = pasted(
-        "".join(blocks(README, "bash tour")), tmp_path_factory.mktemp("a tour"), is_started
+        "".join(blocks(TOUR, "bash tour")), tmp_path_factory.mktemp("a tour"), is_started
     )
     assert 0 == process.returncode, (process.stdout + process.stderr)[-4000:]
     assert "Traceback" not in process.stdout + process.stderr
@@ -41,21 +42,22 @@ def test_tour_works_as_pasted(output: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_shown_output_is_real(output: str) -> None:
-    """Each output line in the README is printed by the tour, except for its numbers."""
-    assert [] == lines_not_printed(README, output)
+    """Each output line on the page of the tour is printed by the tour, except for its numbers."""
+    assert [] == lines_not_printed(TOUR, output)
 
 
 def test_tour_uses_every_command() -> None:
-    """The tour uses each command of rlexp."""
+    """The tour uses each command of rlexp but `demo`, which the README begins with."""
     from typer.main import get_command
 
     from rlexp.cli import app
 
     commands = set(getattr(get_command(app), "commands", {}))
     used = {
-        line.split()[1] for block in blocks(README, "bash tour") for line in block.splitlines()
+        line.split()[1] for block in blocks(TOUR, "bash tour") for line in block.splitlines()
     }
-    assert set() == commands - used
+    assert {"demo"} == commands - used
+    assert "rlexp demo\n" in blocks(README, "bash")
 
 
 def test_test_command_is_what_ci_runs() -> None:

@@ -1,0 +1,49 @@
+"""`rlexp demo`: shows the progress, the verdict and the page of a first experiment."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlexp.cli.options import Json, Quiet, console_for, observer_for, render_result
+
+if TYPE_CHECKING:
+    from rlexp.app.commands.demo import Demonstration
+    from rlexp.console import Console
+
+SHOWN_SECTIONS = ("verdicts", "tasks")
+"""The sections of the comparison that are shown."""
+
+
+def demo(
+    folder: Annotated[str, typer.Argument(help="Folder that receives runs/ and reports/.")] = ".",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Train a first experiment in under a minute, and compare default with tuned settings."""
+    from rlexp.app.commands.demo import demo as use_case
+    from rlexp.cli.exit_codes import exit_code
+
+    console = console_for(as_json=as_json, quiet=quiet)
+    result = use_case(folder, observer_for(console))
+    render_result(result, console, show_demonstration)
+    raise typer.Exit(exit_code(complete=result.complete, interrupted=result.interrupted))
+
+
+def show_demonstration(result: "Demonstration", console: "Console") -> None:
+    """Show the verdict with its scores, the page, and the next commands."""
+    from rlexp.cli.run import unchanged_lines
+    from rlexp.cli.summaries import closing_lines, next_lines
+
+    for line in unchanged_lines(result.outcome):
+        console.line(line)
+    for part in result.comparison.parts if result.comparison else ():
+        if part.name in SHOWN_SECTIONS:
+            console.line()
+            console.blocks(part.blocks)
+    console.line()
+    for line in closing_lines(result.outcome.summary):
+        console.line(line)
+    if result.page is not None:
+        console.line(f"Report: {result.page}")
+    for line in next_lines(result.next):
+        console.line(line)
