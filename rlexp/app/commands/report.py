@@ -262,21 +262,7 @@ def _make(
     cache: ReportCache,
 ) -> CachedReport:
     """Compute a report, write its files, and cache it."""
-    importance = "importance" in parts.sections
-    phase = read_phase(request.phase)
-    evidence = collect_evidence(
-        request.targets,
-        phase,
-        workspace,
-        importance=importance,
-        integrity=True,
-        measurements="measurements" in parts.sections,
-    )
-    study = make_report(evidence, parts)
-    commands = card_commands(
-        request.targets, request.overrides, evidence, study, parts.settings, workspace
-    )
-    study = with_commands(study, tuple(commands), winner_overrides(evidence))
+    evidence, study = compute_report(request, parts, workspace)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
     files = render_files(
         study, formats, folder, Path(request.figures) if request.figures else None
@@ -288,6 +274,29 @@ def _make(
     if not evidence.running:
         cache.save(files, summary)
     return CachedReport(tuple(files), summary)
+
+
+def compute_report(
+    request: ReportRequest, parts: ReportParts, workspace: Workspace
+) -> tuple[Evidence, ReportDocument]:
+    """The evidence of a report and its content; nothing is written.
+
+    Raises:
+        RlexpError: A target or the phase is unknown, or a definition cannot be read.
+    """
+    evidence = collect_evidence(
+        request.targets,
+        read_phase(request.phase),
+        workspace,
+        importance="importance" in parts.sections,
+        integrity=True,
+        measurements="measurements" in parts.sections,
+    )
+    study = make_report(evidence, parts)
+    commands = card_commands(
+        request.targets, request.overrides, evidence, study, parts.settings, workspace
+    )
+    return evidence, with_commands(study, tuple(commands), winner_overrides(evidence))
 
 
 def _write(path: Path, content: bytes) -> None:
