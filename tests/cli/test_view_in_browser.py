@@ -155,6 +155,7 @@ def test_the_page_says_when_the_server_has_ended(browser: Browser, tmp_path: Pat
     context.close()
 
 
+@long
 def test_a_real_run_moves_on_the_page(browser: Browser, tmp_path: Path) -> None:
     """From the empty list: the run appears, its bar and its curve grow, and it ends."""
     with served(study(tmp_path)) as client, opened(browser, client.server.address) as page:
@@ -166,7 +167,9 @@ def test_a_real_run_moves_on_the_page(browser: Browser, tmp_path: Path) -> None:
             expect(bar).to_have_count(1, timeout=PATIENCE)
             share = float(bar.get_attribute("value") or 0)
             page.wait_for_function(
-                "share => document.querySelector('#live progress')?.value > share", arg=share
+                "share => document.querySelector('#live progress')?.value > share",
+                arg=share,
+                timeout=PATIENCE,
             )
             expect(page.locator("#live .lines")).to_contain_text("Running", timeout=PATIENCE)
             line = page.locator("#curves .curves path").first
