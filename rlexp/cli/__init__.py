@@ -41,6 +41,7 @@ from rlexp.cli import (
     sync,
     tag,
     verify,
+    view,
     worker,
 )
 
@@ -80,6 +81,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": status.status,
     "compare": compare.compare,
     "report": report.report,
+    "view": view.view,
     "plot": plot.plot,
     "power": power.power,
     "ls": list_runs.list_runs,

@@ -437,7 +437,7 @@ def listed_rows(
         )
         for run in experiment.runs
     ]
-    row = _experiment(experiment, leading)
+    row = experiment_row(experiment, leading)
     return [RowMembers(replace(row, **_annotated(annotations.experiment)), members)]
 
 
@@ -520,7 +520,8 @@ def _measures(means: Mapping[str, float]) -> str | None:
     return ", ".join(texts) or None
 
 
-def _experiment(experiment: ExperimentScan, leading: HeadlineAggregate) -> ExperimentRow:
+def experiment_row(experiment: ExperimentScan, leading: HeadlineAggregate) -> ExperimentRow:
+    """The row of an experiment in a listing, without its tags and notes."""
     single = _single(experiment, leading)
     planned = [f for f in experiment.runs if f.planned and f.stored]
     states = [f.stored.record.state for f in planned if f.stored]

@@ -263,22 +263,7 @@ def _make(
     cache: ReportCache,
 ) -> CachedReport:
     """Compute a report, write its files, and cache it."""
-    importance = "importance" in parts.sections
-    phase = read_phase(request.phase)
-    evidence = collect_evidence(
-        request.targets,
-        phase,
-        workspace,
-        importance=importance,
-        integrity=True,
-        measurements="measurements" in parts.sections,
-    )
-    study = make_report(evidence, parts)
-    commands = card_commands(
-        request.targets, request.overrides, evidence, study, parts.settings, workspace
-    )
-    study = with_commands(study, tuple(commands), winner_overrides(evidence))
-    study = with_annotations(study, [workspace.experiment(e.name) for e in evidence.experiments])
+    evidence, study = compute_report(request, parts, workspace)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
     files = render_files(
         study, formats, folder, Path(request.figures) if request.figures else None
@@ -290,6 +275,31 @@ def _make(
     if not evidence.running:
         cache.save(files, summary)
     return CachedReport(tuple(files), summary)
+
+
+def compute_report(
+    request: ReportRequest, parts: ReportParts, workspace: Workspace
+) -> tuple[Evidence, ReportDocument]:
+    """The evidence of a report and its content; nothing is written.
+
+    Raises:
+        RlexpError: A target or the phase is unknown, or a definition cannot be read.
+    """
+    evidence = collect_evidence(
+        request.targets,
+        read_phase(request.phase),
+        workspace,
+        importance="importance" in parts.sections,
+        integrity=True,
+        measurements="measurements" in parts.sections,
+    )
+    study = make_report(evidence, parts)
+    commands = card_commands(
+        request.targets, request.overrides, evidence, study, parts.settings, workspace
+    )
+    study = with_commands(study, tuple(commands), winner_overrides(evidence))
+    experiments = [workspace.experiment(e.name) for e in evidence.experiments]
+    return evidence, with_annotations(study, experiments)
 
 
 def _write(path: Path, content: bytes) -> None:

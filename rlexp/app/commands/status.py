@@ -108,7 +108,9 @@ def status(experiment: str | None, workspace: Workspace) -> Status:
             f"{workspace.layout.root} holds no runs yet; to start some, use 'rlexp run'"
         )
     surveys = (survey(folder, brief=True) for folder in folders)
-    return Status(experiments=tuple(_status(surveyed, workspace) for surveyed in surveys))
+    return Status(
+        experiments=tuple(experiment_status(surveyed, workspace) for surveyed in surveys)
+    )
 
 
 def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
@@ -152,7 +154,7 @@ def sweep_status(
     return replace(view, driven=driven, left=left).status(stopped), None
 
 
-def _status(surveyed: ExperimentScan, workspace: Workspace) -> ExperimentStatus:
+def experiment_status(surveyed: ExperimentScan, workspace: Workspace) -> ExperimentStatus:
     """The progress of one experiment."""
     runs, experiment = _stored(surveyed), surveyed.experiment
     sweep, problem = (

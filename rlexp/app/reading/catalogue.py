@@ -28,11 +28,15 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def catalogue_of(paths: ExperimentPaths) -> Catalogue:
+def catalogue_of(paths: ExperimentPaths, *, in_place: bool = True) -> Catalogue:
     """The catalogue of an experiment, in the user's cache where it cannot be written in place.
 
     The cache is also used for a folder that several machines share: all of them would write the
     same catalogue, and one might read it while another replaces it.
+
+    Args:
+        paths: The experiment.
+        in_place: Whether the catalogue may be written into the folder of the experiment.
     """
     records = ChangedRecords(paths)
     if not paths.folder.is_dir():
@@ -42,5 +46,5 @@ def catalogue_of(paths: ExperimentPaths) -> Catalogue:
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
     in_cache = cache_folder() / "catalogues" / name
     shared = is_shared(paths.catalogue)
-    locations = [in_cache] if shared else [paths.catalogue, in_cache]
+    locations = [in_cache] if shared or not in_place else [paths.catalogue, in_cache]
     return Catalogue.read(locations, time.time, records)

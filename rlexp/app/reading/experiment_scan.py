@@ -110,7 +110,9 @@ def run_mismatch(run: RunPaths) -> str | None:
 
 
 @collector_paused()
-def survey(paths: ExperimentPaths, *, brief: bool = False) -> ExperimentScan:
+def survey(
+    paths: ExperimentPaths, *, brief: bool = False, in_place: bool = True
+) -> ExperimentScan:
     """Read an experiment's folder; unreadable files are reported as problems, never raised.
 
     Planned runs are those of the phases that have a run on disk, or of the test phase where none
@@ -120,13 +122,14 @@ def survey(paths: ExperimentPaths, *, brief: bool = False) -> ExperimentScan:
         paths: The experiment.
         brief: Whether records without curves suffice, which the catalogue holds. For a sweep they
             do not: its trials are judged by their curves.
+        in_place: Whether the catalogue may be written into the folder of the experiment.
     """
     try:
         experiment, problem = read_experiment(paths), None
         planned = _planned(experiment)
     except (RlexpError, *READ_ERRORS) as error:
         experiment, problem, planned = None, _describe_error(error, paths.folder), {}
-    catalogue = catalogue_of(paths)
+    catalogue = catalogue_of(paths, in_place=in_place)
     from_catalogue = brief and (experiment is None or experiment.sweep is None)
     read = (
         (lambda run, spec: catalogue.look(run, read_intact, spec))

@@ -1,4 +1,7 @@
-"""The report as one HTML page that contains its styles, script and numbers and loads nothing."""
+"""The report as one HTML page that contains its styles, script and numbers and loads nothing.
+
+A live page is the same page with a strip of states and a script that asks its server for news.
+"""
 
 import json
 import re
@@ -189,8 +192,58 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
 
 HERE = Path(__file__).parent
 CSS = ("style.css", "card.css", "points.css", "print.css")
+LIVE_CSS = (*CSS, "heat_map.css", "live.css")
+"""Style sheets of every live page. A live page cannot add one later, because of its policy."""
 SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
 """Scripts in the order of their dependencies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedExperiment:
+    """An experiment in the list of a live page.
+
+    Attributes:
+        name: Its name.
+        address: The address of its page, relative to the list.
+        state: Its state in words (`running`).
+        done: Number of its runs that are done.
+        planned: Number of its runs.
+        counts: The number of runs in each state, in words.
+        answer: Its result on one line; may be empty.
+        changed: The time of its latest record, in words; None without a record.
+    """
+
+    name: str
+    address: str
+    state: str
+    done: int
+    planned: int
+    counts: str
+    answer: str
+    changed: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveContent:
+    """What a live page has besides the report.
+
+    Attributes:
+        version: A text that changes with the content of the page.
+        home: The relative address of the list of experiments; None for the list itself.
+        experiments: The experiments; None for the page of one experiment.
+    """
+
+    version: str
+    home: str | None = None
+    experiments: tuple[ListedExperiment, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPage:
+    """A page, and its content security policy, which a server also sends as a header."""
+
+    html: str
+    policy: str
 
 
 def render_html(study: ReportDocument) -> str:
@@ -199,14 +252,26 @@ def render_html(study: ReportDocument) -> str:
     The same report gives the same text, which is valid UTF-8. All content is escaped, and the
     content security policy of the page allows no script except the page's script.
     """
+    return render_page(study).html
+
+
+def render_page(study: ReportDocument, live: LiveContent | None = None) -> RenderedPage:
+    """Render a report as a page; see `render_html`.
+
+    Args:
+        study: The report.
+        live: What a live page has besides; None for a page that opens from disk. The styles and
+            the script of all live pages are the same.
+    """
     looks = styles(study)
     drawn = draw_sections(study, looks)
     card = draw_card(study, looks)
     groups = [group for section in drawn for group in section.groups]
     if card is not None and card.curves is not None:
         groups.append(card.curves)
-    css = "\n".join((_colour_rules(), *map(_file, _sheets(study))))
-    script = "\n".join(map(_file, SCRIPTS))
+    css = "\n".join((_colour_rules(), *map(_file, LIVE_CSS if live else _sheets(study))))
+    script = "\n".join(map(_file, (*SCRIPTS, "live.js") if live else SCRIPTS))
+    policy = content_security_policy(css, script, live=live is not None)
     page: str = _template().render(
         study=study,
         sections=drawn,
@@ -217,15 +282,17 @@ def render_html(study: ReportDocument) -> str:
         css=css,
         script=script,
         numbers=plain_json(script_data(groups, looks)),
-        policy=content_security_policy(css, script),
+        policy=policy,
+        live=live,
     )
-    return (
+    html = (
         # Control characters that reverse text could disguise what the page says; lone surrogates
         # have no UTF-8.
         page.translate(dict.fromkeys(map(ord, DIRECTION_CONTROLS), "�"))
         .encode("utf-8", "replace")
         .decode()
     )
+    return RenderedPage(html=html, policy=policy)
 
 
 def _sheets(study: ReportDocument) -> tuple[str, ...]:
@@ -241,11 +308,15 @@ def plain_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def content_security_policy(css: str, script: str) -> str:
-    """The content security policy: allows this style and this script by hash, and nothing else."""
+def content_security_policy(css: str, script: str, *, live: bool = False) -> str:
+    """The content security policy: allows this style and this script by hash, and nothing else.
+
+    A live page may also fetch from its own server.
+    """
+    connections = "connect-src 'self'; " if live else ""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"{connections}img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,5 +1,6 @@
 // What the parts of the script share: the page's numbers, elements, and the box that tells values.
-const known = JSON.parse(document.getElementById("numbers").textContent);
+const numbers = () => JSON.parse(document.getElementById("numbers").textContent);
+let known = numbers();
 const root = document.documentElement;
 const tip = document.getElementById("tip");
 const hidden = new Set();

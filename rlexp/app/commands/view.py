@@ -1,0 +1,489 @@
+"""`rlexp view`: the pages of a workspace and their states while runs go on, read from the records.
+
+This module knows no HTTP: it makes documents from paths. Nothing is written into `runs/`.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from urllib.parse import quote
+
+from rlexp.app.commands.list_runs import ExperimentRow, experiment_row
+from rlexp.app.commands.report import IGNORED, ReportRequest, compute_report
+from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
+from rlexp.app.reading.experiment_scan import ExperimentScan, survey
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.refreshed import BackgroundWorker, Refreshed
+from rlexp.app.results import to_json
+from rlexp.app.workspace import Workspace
+from rlexp.config.report_settings import ReportParts, read_report
+from rlexp.engine.sweep_view import SweepStatus
+from rlexp.errors import RlexpError
+from rlexp.metrics.estimate_text import sentence
+from rlexp.reports.drawing.blocks import Callout, ReportDocument, SectionContent, Text, Tone
+from rlexp.reports.page.html import ListedExperiment, LiveContent, RenderedPage, render_page
+from rlexp.store.catalogue import stamp_of_tree
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
+from rlexp.store.secrets import mask_all, mask_known, secret_values
+from rlexp.text import (
+    format_count,
+    format_duration,
+    format_percentage,
+    format_score,
+    format_time,
+    one_line,
+)
+
+STATE = "state.json"
+"""The name of the document that a page asks for, beside the page."""
+STATE_POLICY = "default-src 'none'"
+"""The content security policy of a document that is no page."""
+STATES_SHARE, PAGES_SHARE = 0.05, 0.2
+"""Shares of one core that reading states and computing pages may take while runs go on."""
+STATE_AGE, PAGE_AGE = 1.0, 3.0
+"""Least ages in seconds at which a state is read again, and a page is computed again."""
+PATIENCE = 1.0
+"""Seconds that a request waits for a page or a list that is there for the first time."""
+STATE_PATIENCE = 0.3
+"""Seconds that a request waits for a newer state."""
+MOST_BARS = 12
+"""Most running runs with a bar of their progress."""
+ANY_TIME = 1e10
+"""A time in seconds since 1970 that no record has reached: a page may follow a file that changes."""
+DONE = "done"
+"""The stage of a sweep that has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewDocument:
+    """A document to be served.
+
+    Attributes:
+        content: Its bytes.
+        media_type: Its media type.
+        policy: Its content security policy.
+    """
+
+    content: bytes
+    media_type: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressBar:
+    """The progress of a running run: its share from 0 to 1, and words."""
+
+    name: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageState:
+    """The state that a page asks for every two seconds.
+
+    Attributes:
+        version: The version of the present page; a page of another version is old. Empty before
+            the first one.
+        running: Whether a command executes runs now.
+        lines: What is shown above the page; the first line is the state.
+        bars: The progress of running runs.
+        problems: What is wrong with the records.
+        computing: A sentence while there is no page yet; else empty.
+    """
+
+    version: str
+    running: bool
+    lines: tuple[str, ...]
+    bars: tuple[ProgressBar, ...] = ()
+    problems: tuple[str, ...] = ()
+    computing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedState:
+    """The state of an experiment, as read from its records.
+
+    Attributes:
+        files: A digest of its files; None where no digest shows every change.
+        records: A text that changes with anything that a page depends on.
+        status: Its progress.
+        row: Its row in a listing.
+    """
+
+    files: str | None
+    records: str
+    status: ExperimentStatus
+    row: ExperimentRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewedPage:
+    """The page of an experiment.
+
+    Attributes:
+        records: The records that it was computed from; see `RecordedState`.
+        version: A text that changes with its content.
+        page: The page.
+        answer: The answer of its report; empty without a report.
+    """
+
+    records: str
+    version: str
+    page: RenderedPage
+    answer: str
+
+
+class ExperimentView:
+    """The page and the state of one experiment, computed when somebody asks and records changed."""
+
+    def __init__(self, paths: ExperimentPaths, viewer: "Viewer") -> None:
+        self.paths = paths
+        self._viewer = viewer
+        self.state = Refreshed(viewer.states, self._read_state, STATE_AGE)
+        self.page = Refreshed(viewer.pages, self._make_page, PAGE_AGE)
+
+    def page_document(self) -> ViewDocument:
+        """The present page; before the first one, a page that says so."""
+        patience = PATIENCE if self.page.value is None else 0.0
+        computed = self.page.latest(patience)
+        return _as_document(self._notice(WAITING) if computed is None else computed.page)
+
+    def state_document(self) -> ViewDocument:
+        """The state of the experiment and the version of its page, as JSON."""
+        state, page = self.state.latest(STATE_PATIENCE), self.page.latest()
+        if state is None:
+            return _state_document(PageState(version="", running=False, lines=(READING,)))
+        status = state.status
+        return _state_document(
+            PageState(
+                version=page.version if page else "",
+                running=status.driven or bool(status.running),
+                lines=tuple(_state_lines(status)),
+                bars=tuple(map(_bar, status.running[:MOST_BARS])),
+                problems=status.problems,
+                computing="" if page else WAITING,
+            )
+        )
+
+    def listed(self) -> ListedExperiment:
+        """The experiment in the list; its state may still be unread."""
+        state, page = self.state.value, self.page.value
+        name = self.paths.name
+        address = f"{quote(name, safe='')}/"
+        if state is None:
+            return ListedExperiment(
+                name=name,
+                address=address,
+                state="being read",
+                done=0,
+                planned=0,
+                counts="",
+                answer="",
+                changed=None,
+            )
+        done, planned, counts = _progress(state)
+        known = page.answer if page and page.records == state.records else ""
+        return ListedExperiment(
+            name=name,
+            address=address,
+            state=_state_name(state),
+            done=done,
+            planned=planned,
+            counts=counts,
+            answer=_mask(known or _short_answer(state, self._viewer.leading)),
+            changed=format_time(state.row.last),
+        )
+
+    def _read_state(self) -> RecordedState:
+        """The state; the records are read only if a file has changed, or while a run is running."""
+        former, files = self.state.value, self._files()
+        if former and files is not None and former.files == files and not former.status.running:
+            return former
+        try:
+            scan = survey(self.paths, brief=True, in_place=False)
+            return self._state_of(scan, files)
+        # Damaged records of one experiment must not end the pages of the others.
+        except Exception as error:  # noqa: BLE001
+            problem = f"the records cannot be read: {error!r}"
+        damaged = ExperimentScan(paths=self.paths, experiment=None, runs=(), problem=problem)
+        return self._state_of(damaged, files)
+
+    def _state_of(self, scan: ExperimentScan, files: str | None) -> RecordedState:
+        status = experiment_status(scan, self._viewer.workspace)
+        # A killed process changes no file, but the state of its run.
+        parts = [files or time.monotonic_ns(), status.driven, sorted(status.runs.items())]
+        row = experiment_row(scan, self._viewer.leading)
+        return RecordedState(files=files, records=_digest(parts), status=status, row=row)
+
+    def _files(self) -> str | None:
+        stamp = stamp_of_tree(os.path.realpath(self.paths.folder), ANY_TIME, files=IGNORED)
+        return None if stamp is None else f"{stamp} {is_held(self.paths.lock)}"
+
+    def _make_page(self) -> ViewedPage:
+        former, state = self.page.value, self.state.latest(patience=None)
+        assert state is not None
+        if former is not None and former.records == state.records:
+            return former
+        study = self._report()
+        number = _digest(repr(study))
+        page = render_page(study, LiveContent(version=number, home="../"))
+        answer = study.card.text if study.card else ""
+        return ViewedPage(records=state.records, version=number, page=page, answer=answer)
+
+    def _report(self) -> ReportDocument:
+        """The report; where it cannot be computed, a page with the reason."""
+        viewer = self._viewer
+        try:
+            request = ReportRequest(targets=(self.paths.name,))
+            return compute_report(request, viewer.parts, viewer.workspace)[1]
+        except RlexpError as error:
+            reason = str(error)
+        # Damaged records of one experiment must not end the pages of the others.
+        except Exception as error:  # noqa: BLE001
+            reason = f"the records of {self.paths.name} cannot be reported: {error!r}"
+        return _notice(self.paths.name, _mask(reason))
+
+    def _notice(self, text: str) -> RenderedPage:
+        return render_page(_notice(self.paths.name, text), LiveContent(version="", home="../"))
+
+
+class Viewer:
+    """The documents of a workspace, by their paths.
+
+    Attributes:
+        workspace: The workspace.
+        parts: The sections and settings of the reports.
+        leading: The aggregate in the list of experiments.
+        states: Reads the states of experiments.
+        pages: Computes pages.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Read the settings of the reports.
+
+        Raises:
+            ConfigError: A file of the configuration is wrong.
+        """
+        self.workspace = workspace
+        # Hydra composes in the main thread only.
+        self.parts: ReportParts = read_report((), workspace.folder, workspace.allowed)
+        self.leading: HeadlineAggregate = read_headline_aggregate(
+            workspace.folder, workspace.allowed
+        )
+        self.states = BackgroundWorker(STATES_SHARE)
+        self.pages = BackgroundWorker(PAGES_SHARE)
+        self._views: dict[str, ExperimentView] = {}
+
+    def document(self, path: str) -> ViewDocument | None:
+        """The document at a path: the list, `EXPERIMENT/`, or the state beside either.
+
+        Args:
+            path: A path relative to the root, after percent-decoding.
+
+        Returns:
+            None where there is no such document.
+        """
+        name, slash, rest = path.rpartition("/")
+        if rest not in {"", STATE} or bool(name) != bool(slash):
+            return None
+        views = self._present()
+        if not slash:
+            return self._list_state(views) if rest else self._list(views)
+        view = views.get(name)
+        if view is None:
+            return None
+        return view.state_document() if rest else view.page_document()
+
+    def has(self, experiment: str) -> bool:
+        """Whether there is an experiment of this name."""
+        return experiment in self._present()
+
+    def _present(self) -> dict[str, ExperimentView]:
+        """The views of the experiments on disk; only these names lead to documents."""
+        try:
+            experiments = self.workspace.layout.experiments()
+        except RlexpError:
+            experiments = []
+        return {
+            e.name: self._views.setdefault(e.name, ExperimentView(e, self)) for e in experiments
+        }
+
+    def _list(self, views: Mapping[str, ExperimentView]) -> ViewDocument:
+        rows = self._rows(views, PATIENCE)
+        live = LiveContent(version=_digest(repr(rows)), experiments=rows)
+        root = self.workspace.layout.root
+        nothing = f"{root} holds no runs yet; to start some, use 'rlexp run'"
+        text = format_count(len(rows), "experiment") if rows else nothing
+        study = ReportDocument(
+            title="Experiments", subtitle=text, labels=(), parts=(), version=version("rlexp")
+        )
+        return _as_document(render_page(study, live))
+
+    def _list_state(self, views: Mapping[str, ExperimentView]) -> ViewDocument:
+        rows = self._rows(views, 0.0)
+        running = sum(row.state == "running" for row in rows)
+        line = (
+            f"{format_count(running, 'experiment')} running" if running else "Nothing is running"
+        )
+        return _state_document(
+            PageState(version=_digest(repr(rows)), running=running > 0, lines=(line,))
+        )
+
+    def _rows(
+        self, views: Mapping[str, ExperimentView], patience: float
+    ) -> tuple[ListedExperiment, ...]:
+        """The rows of the list, after waiting at most `patience` seconds for unread states."""
+        deadline = time.monotonic() + patience
+        # The oldest state first: where the worker has no time for all, none is left out for ever.
+        for view in sorted(views.values(), key=lambda v: v.state.due):
+            unread = view.state.value is None
+            view.state.latest(max(deadline - time.monotonic(), 0.0) if unread else 0.0)
+        return tuple(view.listed() for view in views.values())
+
+
+WAITING = "The page is being computed."
+READING = "The records are being read."
+
+
+def view(target: str | None, workspace: Workspace) -> Viewer:
+    """The documents of a workspace, of which the first is that of a target.
+
+    Raises:
+        RlexpError: There is no such experiment, or the configuration of reports is wrong.
+    """
+    if target is not None:
+        workspace.experiment(target)
+    workspace.make_allowed_importable()
+    return Viewer(workspace)
+
+
+def page_path(target: str | None, workspace: Workspace) -> str:
+    """The path of the page of a target; empty for the list of experiments.
+
+    Raises:
+        RecordError: There is no such experiment.
+    """
+    return "" if target is None else f"{quote(workspace.experiment(target).name, safe='')}/"
+
+
+def _state_lines(status: ExperimentStatus) -> Iterator[str]:
+    """The state of an experiment in words."""
+    running = "Running" if status.driven or status.running else "Not running"
+    counts = ", ".join(f"{n} {state}" for state, n in sorted(status.runs.items()))
+    if status.sweep is None:
+        yield f"{running}: {format_count(sum(status.runs.values()), 'run')} ({counts})"
+    else:
+        yield f"{running}: {_trial_counts(status.sweep)}"
+        yield from filter(None, (_best(status.sweep), _winner(status.sweep), _left(status.sweep)))
+    if status.sweep_problem is not None:
+        yield status.sweep_problem
+    if waiting := status.queued.waiting:
+        yield f"{format_count(len(waiting), 'queued run')} not yet taken by a worker"
+    if (more := len(status.running) - MOST_BARS) > 0:
+        yield f"{format_count(more, 'running run')} more than the bars show"
+
+
+def _trial_counts(sweep: SweepStatus) -> str:
+    trials = sweep.trials
+    stage = f"{sweep.stage}, " if sweep.stage != DONE else ""
+    runs = (
+        f", {sweep.stage_runs_ended} of {sweep.stage_runs} runs of this stage"
+        if sweep.stage_runs and stage
+        else ""
+    )
+    return f"{stage}{trials.ended} of {format_count(trials.planned, 'trial')} ended{runs}"
+
+
+def _best(sweep: SweepStatus) -> str:
+    """The best trial so far; its value is marked as a tuning score, which is biased upwards."""
+    if sweep.best is None:
+        return ""
+    return f"Best so far: trial {sweep.best.trial}, tuning score {format_score(sweep.best.value)}"
+
+
+def _winner(sweep: SweepStatus) -> str:
+    return "" if sweep.winner is None else f"Winner by selection seeds: trial {sweep.winner}"
+
+
+def _left(sweep: SweepStatus) -> str:
+    if sweep.seconds_left is None:
+        return ""
+    return f"About {format_duration(sweep.seconds_left)} left"
+
+
+def _bar(run: RunningRun) -> ProgressBar:
+    share = min(run.step / run.steps, 1.0) if run.steps else 0.0
+    mean = "" if run.last_mean is None else f", {run.quantity} {_mean(run.last_mean)}"
+    return ProgressBar(name=run.run, share=share, text=f"{format_percentage(share)}{mean}")
+
+
+def _mean(value: float) -> str:
+    return format_score(value, 1) if math.isfinite(value) else "unknown"
+
+
+def _progress(state: RecordedState) -> tuple[int, int, str]:
+    """Numbers of ended and planned runs or trials, and words for them."""
+    row, sweep = state.row, state.status.sweep
+    if sweep is not None:
+        return sweep.trials.ended, sweep.trials.planned, _trial_counts(sweep)
+    names = ("running", "failed", "missing", "damaged")
+    others = [f"{n} {name}" for name in names if (n := getattr(row, name))]
+    return row.done, row.planned, ", ".join([f"{row.done} of {row.planned} done", *others])
+
+
+def _state_name(state: RecordedState) -> str:
+    row, status = state.row, state.status
+    if row.problem or row.damaged:
+        return "damaged"
+    if status.driven or status.running:
+        return "running"
+    if status.sweep is not None:
+        return "complete" if status.sweep.stage in {DONE, "imported"} else "not finished"
+    if row.planned and row.done == row.planned:
+        return "complete"
+    return "failed" if row.failed else "not finished"
+
+
+def _short_answer(state: RecordedState, leading: HeadlineAggregate) -> str:
+    """The result of an experiment as far as its row has it."""
+    if state.row.problem:
+        return one_line(state.row.problem)
+    if state.row.interval is not None:
+        return sentence(leading.title, state.row.interval)
+    return _best(state.status.sweep) if state.status.sweep else ""
+
+
+def _notice(title: str, text: str) -> ReportDocument:
+    """A page that only says something."""
+    block = Text(text=text) if text == WAITING else Callout(tone=Tone.PROBLEM, text=text)
+    part = SectionContent(name="notice", title="State", blocks=(block,))
+    return ReportDocument(
+        title=title, subtitle="", labels=(), parts=(part,), version=version("rlexp")
+    )
+
+
+def _as_document(page: RenderedPage) -> ViewDocument:
+    return ViewDocument(
+        content=page.html.encode(), media_type="text/html; charset=utf-8", policy=page.policy
+    )
+
+
+def _state_document(state: PageState) -> ViewDocument:
+    masked = mask_all(to_json(state), secret_values(os.environ))
+    content = json.dumps(masked, allow_nan=False).encode()
+    return ViewDocument(content=content, media_type="application/json", policy=STATE_POLICY)
+
+
+def _mask(text: str) -> str:
+    return mask_known(text, secret_values(os.environ))
+
+
+def _digest(value: object) -> str:
+    return sha256(repr(value).encode("utf-8", "replace")).hexdigest()[:32]
