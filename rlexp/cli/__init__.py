@@ -42,6 +42,7 @@ from rlexp.cli import (
     verify,
     worker,
 )
+from rlexp.cli.command_panels import PanelGroup
 
 GC_THRESHOLD = 100_000
 """Allocated objects between two garbage collections of the youngest generation."""
@@ -53,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
+    cls=PanelGroup,
 )
 config = typer.Typer(help="Show, list and validate configurations.", no_args_is_help=True)
 app.add_typer(config, name="config")
