@@ -43,6 +43,7 @@ from rlexp.cli import (
     worker,
 )
 from rlexp.cli.command_panels import PanelGroup
+from rlexp.cli.missing_characters import spell_on_standard_output
 
 GC_THRESHOLD = 100_000
 """Allocated objects between two garbage collections of the youngest generation."""
@@ -144,6 +145,9 @@ def main() -> None:
     # Imports allocate several hundred thousand objects, none of which is garbage. Python's default
     # threshold of 700 would spend a tenth of a short command's time on collections.
     gc.set_threshold(GC_THRESHOLD)
+    # JSON must stay as it is: a spelling would change its strings.
+    if "--json" not in sys.argv[1:]:
+        spell_on_standard_output()
     try:
         # Without standalone mode, Typer returns the exit code and raises usage errors.
         sys.exit(app(standalone_mode=False))
