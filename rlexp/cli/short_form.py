@@ -61,7 +61,9 @@ def show_warnings(blocks: "Iterable[Block]", console: "Console") -> None:
     from rlexp.reports.drawing.blocks import Callout, Tone
     from rlexp.text import format_count
 
-    warnings = [b.text for b in blocks if isinstance(b, Callout) and b.tone is Tone.WARNING]
+    warnings = [
+        b.text for b in blocks if isinstance(b, Callout) and b.tone in {Tone.WARNING, Tone.PROBLEM}
+    ]
     for text in warnings[:MOST_WARNINGS]:
         console.paragraph(f"Warning: {first_sentence(text)}", style="yellow")
     if len(warnings) > MOST_WARNINGS:
@@ -84,8 +86,8 @@ def show_short_comparison(result: "Comparison", console: "Console") -> None:
     console.scores(_compared_rows(result), with_full())
     console.line()
     # The footnotes of the rows already say which intervals are too narrow.
-    verdicts = [part for part in result.parts if part.name == "verdicts"]
-    show_warnings((block for part in verdicts for block in part.blocks), console)
+    named = [part for part in result.parts if part.name in {"verdicts", "missing"}]
+    show_warnings((block for part in named for block in part.blocks), console)
     show_facts(result.card, console)
     console.line(f"To see every test: {with_full()}")
 
