@@ -1,5 +1,6 @@
 """The help of the command line is fast and complete."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,9 +8,11 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 from warm_processes import warm_process
 
 from rlexp.cli import app
+from rlexp.cli.command_panels import PANELS
 
 HEAVY = (
     *("gymnasium", "hydra", "numpy", "omegaconf", "stable_baselines3", "torch", "yaml"),
@@ -59,6 +62,23 @@ def test_help_of_a_command_imports_only_what_typer_needs(words: list[str]) -> No
 def test_every_command_has_help(name: str) -> None:
     """Every command has a one-sentence description."""
     assert (COMMANDS[name].help or "").strip().endswith(".")
+
+
+def test_every_command_is_in_one_panel() -> None:
+    """The help names each command in exactly one panel."""
+    named = [name for names in PANELS.values() for name in names]
+    assert sorted(typer.main.get_command(app).commands) == sorted(named)  # type: ignore[attr-defined]
+
+
+def test_the_help_cuts_no_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns, each command has its whole first sentence on one line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    panels = text[text.index("Train:") :]
+    assert [] == [line for line in panels.splitlines() if len(line) > 80]
+    for name in (name for names in PANELS.values() for name in names):
+        sentence = " ".join((COMMANDS[f"rlexp {name}"].help or "").split("\n\n")[0].split())
+        assert re.search(rf"^  {name} +{re.escape(sentence)}$", panels, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -44,6 +44,8 @@ from rlexp.cli import (
     view,
     worker,
 )
+from rlexp.cli.command_panels import PanelGroup
+from rlexp.cli.missing_characters import spell_on_standard_output
 
 GC_THRESHOLD = 100_000
 """Allocated objects between two garbage collections of the youngest generation."""
@@ -55,6 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
+    cls=PanelGroup,
 )
 config = typer.Typer(help="Show, list and validate configurations.", no_args_is_help=True)
 app.add_typer(config, name="config")
@@ -146,6 +149,9 @@ def main() -> None:
     # Imports allocate several hundred thousand objects, none of which is garbage. Python's default
     # threshold of 700 would spend a tenth of a short command's time on collections.
     gc.set_threshold(GC_THRESHOLD)
+    # JSON must stay as it is: a spelling would change its strings.
+    if "--json" not in sys.argv[1:]:
+        spell_on_standard_output()
     try:
         # Without standalone mode, Typer returns the exit code and raises usage errors.
         sys.exit(app(standalone_mode=False))

@@ -36,7 +36,7 @@ def best(
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Show the winner of a sweep with its hyperparameters and scores, or write it for reuse.
+    """Show the winner of a sweep, or write it for reuse.
 
     Before a winner is selected, the best trial so far is shown.
     """

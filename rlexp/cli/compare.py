@@ -26,6 +26,7 @@ from rlexp.cli.report_settings import (
     TargetsOption,
     setting_overrides,
 )
+from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from rlexp.app.commands.compare import CompareRequest, Comparison
@@ -78,6 +79,7 @@ def compare(
     dry_run: DryRunOption = False,
     probe: Probe = None,
     strict: StrictOption = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Compare labels of experiments, with a verdict for each pair."""
@@ -98,7 +100,9 @@ def compare(
         request = CompareRequest(
             targets=tuple(targets), phase=phase, overrides=overrides, strict=strict
         )
-        raise typer.Exit(_compare_once(request, workspace, console))
+        # Who names the sections wants to see them.
+        named = any(override.partition("=")[0] == "section" for override in overrides)
+        raise typer.Exit(_compare_once(request, workspace, console, full=full or named))
     from rlexp.app.commands.compare_adaptive import AdaptiveRequest
     from rlexp.cli.compare_adaptive import compare_adaptively
 
@@ -116,28 +120,41 @@ def compare(
     raise typer.Exit(compare_adaptively(adaptive_request, workspace, console))
 
 
-def _compare_once(request: "CompareRequest", workspace: "Workspace", console: "Console") -> int:
+def _compare_once(
+    request: "CompareRequest", workspace: "Workspace", console: "Console", *, full: bool
+) -> int:
     """Compare the recorded runs, and return the exit code."""
     from rlexp.app.commands.compare import compare as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
     result = use_case(request, workspace)
-    render_result(result, console, partial(show_comparison, strict=request.strict))
+    render_result(result, console, partial(show_comparison, strict=request.strict, full=full))
     return REFUSED if request.strict and result.failed_checks else COMPLETE
 
 
-def show_comparison(result: "Comparison", console: "Console", *, strict: bool) -> None:
-    """Show verdicts, tables and next commands; with `strict`, also the checks that failed."""
+def show_comparison(result: "Comparison", console: "Console", *, strict: bool, full: bool) -> None:
+    """Show the answer or, with `full`, every section; then the next commands.
+
+    With `strict`, show also the checks that failed.
+    """
+    from rlexp.cli.short_form import show_short_comparison
     from rlexp.cli.summaries import next_lines
 
-    for part in result.parts:
-        console.line()
-        console.blocks(part.blocks)
-    console.line()
+    if full:
+        _show_sections(result, console)
+    else:
+        show_short_comparison(result, console)
     for text in result.failed_checks if strict else ():
         console.line(f"Check failed: {text}")
     for line in next_lines(result.next):
         console.line(line)
+
+
+def _show_sections(result: "Comparison", console: "Console") -> None:
+    for part in result.parts:
+        console.line()
+        console.blocks(part.blocks)
+    console.line()
 
 
 def _check_option_combination(

@@ -21,7 +21,7 @@ def logs(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the log of a run, or the output of an experiment's cluster jobs."""
+    """Print the log of a run, or the output of cluster jobs."""
     from rlexp.app.commands.logs import logs as use_case
 
     console = console_for(as_json=as_json)

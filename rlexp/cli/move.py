@@ -17,7 +17,7 @@ def move(
     name: Annotated[str, typer.Argument(help="Its new name, as in experiment=NAME.")],
     as_json: Json = False,
 ) -> None:
-    """Give an experiment another name; its runs and their identities stay the same."""
+    """Give an experiment another name; its runs stay the same."""
     from rlexp.app.commands.move import move as use_case
 
     moved = use_case(experiment, name, current_workspace())

@@ -50,7 +50,7 @@ def plot(
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Draw learning curves with bands, or losses and other metrics, by label."""
+    """Draw learning curves with bands, or other metrics, by label."""
     from rlexp.app.commands.plot import PlotRequest
     from rlexp.app.commands.plot import list_metrics as list_use_case
     from rlexp.app.commands.plot import plot as use_case

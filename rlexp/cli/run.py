@@ -1,5 +1,7 @@
 """`rlexp run`: trains configurations on seeds and shows their scores."""
 
+import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,8 +21,9 @@ from rlexp.cli.options import (
     console_for,
     current_workspace,
     observer_for,
-    show_result,
+    render_result,
 )
+from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,6 +72,7 @@ def run(
     probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Train configurations on seeds, and show their scores.
@@ -87,18 +91,43 @@ def run(
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
     )
-    raise typer.Exit(execute(overrides or [], options, current_workspace(allow_import), console))
+    workspace = current_workspace(allow_import)
+    raise typer.Exit(execute(overrides or [], options, workspace, console, full=full))
 
 
 def execute(
-    overrides: "Sequence[str]", options: "RunOptions", workspace: "Workspace", console: "Console"
+    overrides: "Sequence[str]",
+    options: "RunOptions",
+    workspace: "Workspace",
+    console: "Console",
+    *,
+    full: bool = True,
 ) -> int:
     """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.run import run as use_case
 
     outcome = use_case(overrides, options, workspace, observer_for(console))
-    show_result(outcome, console, run_lines)
+    render_result(outcome, console, partial(show_outcome, full=full))
     return run_exit_code(outcome)
+
+
+def show_outcome(outcome: "RunOutcome | RunPlan", console: "Console", *, full: bool) -> None:
+    """Show the plan, or the scores on one screen or, with `full`, in every detail."""
+    from rlexp.app.plans import RunPlan
+    from rlexp.cli.short_form import show_short_summary
+    from rlexp.cli.summaries import next_lines
+
+    if full or isinstance(outcome, RunPlan) or outcome.detached:
+        for line in run_lines(outcome):
+            console.line(line)
+        return
+    for line in unchanged_lines(outcome):
+        console.line(line)
+    console.line()
+    details = shlex.join(["rlexp", "show", outcome.summary.experiment, "--full"])
+    show_short_summary(outcome.summary, outcome.card, console, details)
+    for line in (*problem_lines(outcome), *next_lines(outcome.next)):
+        console.line(line)
 
 
 def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":

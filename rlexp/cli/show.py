@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlexp.cli.options import Json, TargetName, console_for, current_workspace, render_result
+from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,7 @@ def show(
     target: TargetName,
     show_config: Annotated[bool, typer.Option("--config", help="Show its configuration.")] = False,
     provenance: Annotated[bool, typer.Option("--provenance", help="Show its provenance.")] = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Show an experiment or a run: scores, states, evaluations."""
@@ -55,10 +57,33 @@ def show(
     console = console_for(as_json=as_json)
     workspace = current_workspace()
     shown = use_case(target, part, workspace)
+    if isinstance(shown, ExperimentDetails) and not full:
+        render_result(shown, console, show_short_experiment)
+        return
     render_result(shown, console, show_details)
     if isinstance(shown, ExperimentDetails) and not as_json:
         show_curves(shown, console, workspace)
         console.line(f"To see every run: {shlex.join(['rlexp', 'ls', shown.experiment])}")
+
+
+def show_short_experiment(details: "ExperimentDetails", console: "Console") -> None:
+    """Show the answer of an experiment or a sweep, its scores and the next commands."""
+    from rlexp.cli.short_form import show_short_summary, show_sweep_card
+
+    full = shlex.join(["rlexp", "show", details.experiment, "--full"])
+    sweep = details.sweep is not None or details.sweep_problem is not None
+    for line in experiment_head_lines(details, latest=False):
+        console.line(line)
+    if sweep and details.card is not None:
+        show_sweep_card(details.card, console, full)
+    for summary in () if sweep else details.phases:
+        # The card is about the last phase: test runs, where there are any.
+        card = details.card if summary is details.phases[-1] else None
+        show_short_summary(summary, card, console, full)
+    for line in experiment_closing_lines(details):
+        console.line(line)
+    console.line(f"To see every detail: {full}")
+    console.line(f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}")
 
 
 def show_details(shown: "ShowResult", console: "Console") -> None:
@@ -88,15 +113,20 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     yield from experiment_closing_lines(details)
 
 
-def experiment_head_lines(details: "ExperimentDetails") -> "Iterator[str]":
-    """Names, tags, notes, the progress of a sweep, and sources: what precedes the scores."""
+def experiment_head_lines(details: "ExperimentDetails", *, latest: bool = True) -> "Iterator[str]":
+    """Names, tags, notes, the progress of a sweep, and sources: what precedes the scores.
+
+    Args:
+        details: The experiment.
+        latest: Whether to name the latest trials of a sweep.
+    """
     from rlexp.cli.status import sweep_status_lines
     from rlexp.text import format_count
 
     if details.former_names:
         yield f"formerly {', '.join(dict.fromkeys(details.former_names))}"
     yield from annotation_lines(details)
-    yield from sweep_status_lines(details.sweep, details.sweep_problem)
+    yield from sweep_status_lines(details.sweep, details.sweep_problem, latest=latest)
     if details.origin is not None:
         yield f"Made from {details.origin}"
     for source, number in details.imported.items():

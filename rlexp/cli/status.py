@@ -41,8 +41,10 @@ def status_lines(result: "Status") -> "Iterator[str]":
         yield from _experiment_lines(experiment)
 
 
-def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Iterator[str]":
-    """The progress of a sweep with its latest trials, or the reason why it is unknown."""
+def sweep_status_lines(
+    sweep: "SweepStatus | None", problem: str | None, *, latest: bool = True
+) -> "Iterator[str]":
+    """The progress of a sweep, or the reason why it is unknown; with `latest`, also its trials."""
     from rlexp.console.sweep import parameters_line, status_line, trial_line
 
     if problem is not None:
@@ -53,7 +55,7 @@ def sweep_status_lines(sweep: "SweepStatus | None", problem: str | None) -> "Ite
             yield f"  stopped: {sweep.stopped}"
         if (line := parameters_line(sweep)) is not None:
             yield f"  {line}"
-        yield from (f"    {trial_line(trial)}" for trial in sweep.latest)
+        yield from (f"    {trial_line(trial)}" for trial in sweep.latest if latest)
 
 
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:

@@ -23,14 +23,20 @@ def summary_lines(summary: PhaseSummary) -> Iterator[str]:
 
 def closing_lines(summary: PhaseSummary) -> Iterator[str]:
     """Failed runs, what was continued, and the folder of the records."""
+    for line in failure_lines(summary):
+        yield f"  {line}"
+    for line in summary.past.sentences():
+        yield f"  {line}"
+    yield f"Records: {summary.folder}"
+
+
+def failure_lines(summary: PhaseSummary) -> Iterator[str]:
+    """The runs that started and have no score, with their state and the reason."""
     for run in summary.runs:
         if run.state not in {"completed", "planned"}:
             reason = f": {run.reason}" if run.reason else ""
             kind = f" ({run.failure})" if run.failure else ""
-            yield f"  {run.run} {run.state}{kind} at step {run.step:,}{reason}"
-    for line in summary.past.sentences():
-        yield f"  {line}"
-    yield f"Records: {summary.folder}"
+            yield f"{run.run} {run.state}{kind} at step {run.step:,}{reason}"
 
 
 def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:
@@ -102,3 +108,9 @@ def runs_of(cell: LabelSummary) -> str:
         f", {cell.counted_as_worst} counted as the worst score" if cell.counted_as_worst else ""
     )
     return f"{cell.n} of {cell.planned} runs ({', '.join(lost)}{worst})"
+
+
+def short_runs_of(cell: LabelSummary) -> str:
+    """The number of runs in the aggregate, of planned runs, in a column (`4 of 5`)."""
+    worst = f", {cell.counted_as_worst} worst" if cell.counted_as_worst else ""
+    return f"{cell.n:,} of {cell.planned:,}{worst}"

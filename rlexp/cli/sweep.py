@@ -21,6 +21,7 @@ from rlexp.cli.options import (
     render_result,
     show_result,
 )
+from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from rlexp.app.commands.sweep import SweepOptions, SweepOutcome
@@ -50,6 +51,7 @@ def sweep(
     probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Tune hyperparameters, select a winner once, and test it.
@@ -68,7 +70,8 @@ def sweep(
         until=read_stage(until),
     )
     console = console_for(as_json=as_json, quiet=quiet)
-    raise typer.Exit(execute(name, overrides, options, current_workspace(allow_import), console))
+    workspace = current_workspace(allow_import)
+    raise typer.Exit(execute(name, overrides, options, workspace, console, full=full))
 
 
 def execute(
@@ -77,12 +80,14 @@ def execute(
     options: "SweepOptions",
     workspace: "Workspace",
     console: "Console",
+    *,
+    full: bool = True,
 ) -> int:
     """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.sweep import sweep as use_case
 
     outcome = use_case(name, overrides, options, workspace, observer_for(console))
-    show_sweep(outcome, console)
+    show_sweep(outcome, console, full=full)
     return sweep_exit_code(outcome)
 
 
@@ -96,8 +101,13 @@ def sweep_exit_code(outcome: "SweepOutcome | SweepOutline") -> int:
     return exit_code(complete=outcome.complete, interrupted=outcome.interrupted)
 
 
-def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> None:
-    """Show the plan, or the winner with its test scores and the next commands."""
+def show_sweep(
+    outcome: "SweepOutcome | SweepOutline", console: "Console", *, full: bool = True
+) -> None:
+    """Show the plan, or the winner with its test scores and the next commands.
+
+    Without `full`, what fits on one screen.
+    """
     from rlexp.app.plans import SweepOutline
     from rlexp.cli.plans import sweep_plan_lines
 
@@ -105,7 +115,7 @@ def show_sweep(outcome: "SweepOutcome | SweepOutline", console: "Console") -> No
         show_result(outcome, console, sweep_plan_lines)
         return
     _show_halt(outcome, console)
-    render_result(outcome, console, _show_outcome)
+    render_result(outcome, console, _show_outcome if full else _show_short_outcome)
 
 
 def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:
@@ -120,17 +130,43 @@ def _show_halt(outcome: "SweepOutcome", console: "Console") -> None:
         console.note(f"To see the whole log: {log}")
 
 
-def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
-    from rlexp.text import format_count
+def _show_short_outcome(outcome: "SweepOutcome", console: "Console") -> None:
+    from rlexp.cli.short_form import show_sweep_card
+    from rlexp.cli.summaries import next_lines
 
+    _show_unchanged(outcome, console)
+    console.line()
+    details = shlex.join(["rlexp", "show", outcome.experiment, "--full"])
+    if outcome.report.card is not None:
+        show_sweep_card(outcome.report.card, console, details)
+    for sentence in outcome.past.sentences():
+        console.paragraph(sentence)
+    console.line(f"Records: {outcome.folder}")
+    console.line(f"To see every detail: {details}")
+    for line in next_lines(outcome.next):
+        console.line(line)
+    _note_secrets(outcome, console)
+
+
+def _show_unchanged(outcome: "SweepOutcome", console: "Console") -> None:
     if not outcome.ran and outcome.stage == "done":
         console.line(f"{outcome.experiment}: nothing to run, the sweep is complete")
+
+
+def _show_outcome(outcome: "SweepOutcome", console: "Console") -> None:
+    _show_unchanged(outcome, console)
     for block in _leading_blocks(outcome.report):
         console.line()
         console.blocks([block])
     console.line()
     for line in _closing_lines(outcome):
         console.line(line)
+    _note_secrets(outcome, console)
+
+
+def _note_secrets(outcome: "SweepOutcome", console: "Console") -> None:
+    from rlexp.text import format_count
+
     if outcome.secret_words:
         console.note(
             f"{format_count(outcome.secret_words, 'override')} with a secret left out of the commands "

@@ -22,7 +22,10 @@ def tag(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tag an experiment or a run; rlexp ls --where tag=TAG lists what has a tag."""
+    """Tag an experiment or a run.
+
+    rlexp ls --where tag=TAG lists what has a tag.
+    """
     from rlexp.app.commands.tag import tag as use_case
 
     tagging = use_case(target, tags or (), current_workspace(), remove=remove)

@@ -15,6 +15,7 @@ from rlexp.store.secrets import mask_known, secret_values
 from rlexp.text import safe_for_terminal
 
 if TYPE_CHECKING:
+    from rlexp.console.score_rows import ScoreRows
     from rlexp.engine.run_in_flight import Watcher
     from rlexp.engine.sweep_view import ReadSweepView
     from rlexp.reports.drawing.blocks import Block, LineFigure
@@ -107,6 +108,25 @@ class Console:
 
         if not self.as_json:
             show_blocks(self.out, blocks)
+
+    def paragraph(self, text: str, style: str = "") -> None:
+        """Print a paragraph, on a terminal folded between words; with `as_json`, print nothing."""
+        from rlexp.console.blocks import paragraph
+
+        if not self.as_json:
+            paragraph(self.out, text, style)
+
+    def scores(self, table: "ScoreRows", all_of_them: str) -> None:
+        """Print a line with a small chart for each label; with `as_json`, print nothing.
+
+        Args:
+            table: The scores of the labels.
+            all_of_them: The command that prints every label.
+        """
+        from rlexp.console.score_rows import show_scores
+
+        if not self.as_json:
+            show_scores(self.out, table, all_of_them)
 
     def plot(
         self, figure: "LineFigure", notes: Mapping[str, str], height: int | None = None

@@ -45,17 +45,18 @@ def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
             case Callout():
                 _print_notice(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
             case Text():
-                _paragraph(out, block.text)
+                paragraph(out, block.text)
 
 
-def _paragraph(out: RichConsole, text: str, style: str = "") -> None:
+def paragraph(out: RichConsole, text: str, style: str = "") -> None:
+    """Print a paragraph; a terminal folds it between words, and a pipe gets one line."""
     out.print(RichText(safe_for_terminal(text), style), soft_wrap=not out.is_terminal)
 
 
 def _print_notice(out: RichConsole, text: str, style: str) -> None:
     """Print a paragraph with a hanging indent, so that the start of each notice is visible."""
     if not out.is_terminal:
-        _paragraph(out, text, style)
+        paragraph(out, text, style)
         return
     indent = " " * GAP
     for line, line_text in enumerate(
@@ -65,7 +66,7 @@ def _print_notice(out: RichConsole, text: str, style: str) -> None:
 
 
 def _table(out: RichConsole, block: Table) -> None:
-    _paragraph(out, block.title, "bold")
+    paragraph(out, block.title, "bold")
     titles = [safe_for_terminal(column.title) for column in block.columns]
     rows = [
         [
@@ -84,9 +85,9 @@ def _table(out: RichConsole, block: Table) -> None:
                 out.print()
             out.print(part)
     if left_out := len(block.rows) - len(rows):
-        _paragraph(out, f"{left_out:,} more rows are not printed here; add --json for all rows.")
+        paragraph(out, f"{left_out:,} more rows are not printed here; add --json for all rows.")
     for note in _notes(block):
-        _paragraph(out, note, "dim")
+        paragraph(out, note, "dim")
 
 
 def _numeric(values: Sequence[Value]) -> bool:

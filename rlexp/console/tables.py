@@ -112,12 +112,14 @@ def table_of(
     fits = sum(widths) + COLUMN_GAP * (len(widths) - 1) <= out.width
     fits_unfolded = fits and all(text == text.strip() for row in cells for text in row)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, numbers, width in zip(columns, right, widths, strict=True):
+    for place, (column, numbers, width) in enumerate(zip(columns, right, widths, strict=True), 1):
+        # Spaces after the last text of a line only make it longer.
+        padded = numbers or place < len(columns)
         table.add_column(
             column,
             justify="right" if numbers else "left",
             overflow="fold",
-            min_width=width if fits_unfolded else None,
+            min_width=width if fits_unfolded and padded else None,
         )
     if fits_unfolded:
         return table, "".join(_lines(cells, right, widths))
@@ -135,7 +137,7 @@ def _lines(
             _padded(text, width, right=numbers)
             for text, numbers, width in zip(row, right, widths, strict=True)
         )
-        yield separator.join(padded) + "\n"
+        yield separator.join(padded).rstrip(" ") + "\n"
 
 
 def _padded(text: str, width: int, *, right: bool) -> str:

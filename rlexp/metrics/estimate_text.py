@@ -1,6 +1,6 @@
 """Estimates and intervals as text, with the same wording and digits on every surface."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rlexp.metrics.estimate import Estimate
 from rlexp.stats.interval import Interval, too_few
@@ -138,6 +138,12 @@ def method_text(interval: Interval) -> str:
     return ", ".join(parts)
 
 
+def short_method_text(interval: Interval) -> str:
+    """Level, method and seed of an interval with ends, in few words."""
+    seed = "" if interval.seed is None else f", seed {interval.seed}"
+    return f"{format_percentage(interval.level)} interval: {interval.method}{seed}"
+
+
 def full_text(interval: Interval, digits: int) -> str:
     """All fields of an interval, on several lines."""
     lines = [with_ends(interval, digits)]
@@ -165,16 +171,28 @@ def _count(interval: Interval) -> str:
 def footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
     """Footnotes of a table: methods of its intervals, rliable's values, and what † means."""
     every = list(intervals)
-    methods = (
-        *dict.fromkeys(f"{method_text(i)}." for i in every if possible(i)),
-        *_rliables_values(every),
-        *([f"Intervals of n = 3: {THREE_RUNS}."] if any(map(three_runs, every)) else []),
-    )
-    too_low = sorted({i.coverage for i in every if i.coverage is not None and too_narrow(i)})
-    if not too_low:
-        return methods
-    spread = " to ".join(dict.fromkeys(format_percentage(c) for c in (too_low[0], too_low[-1])))
-    return (*methods, f"† Too narrow: its expected coverage is {spread}.")
+    methods = dict.fromkeys(f"{method_text(i)}." for i in every if possible(i))
+    return (*methods, *_rliables_values(every), *_weaknesses(every))
+
+
+def short_footnotes(intervals: Iterable[Interval]) -> tuple[str, ...]:
+    """Footnotes for one screen: level, method and seed of the intervals, and what weakens them."""
+    every = list(intervals)
+    methods = dict.fromkeys(f"{short_method_text(i)}." for i in every if possible(i))
+    absent = dict.fromkeys(no_interval(i) for i in every if not possible(i) and i.reason)
+    reasons = (f"[—] {reason[:1].upper()}{reason[1:]}." for reason in absent)
+    return (*methods, *reasons, *_weaknesses(every))
+
+
+def _weaknesses(every: Iterable[Interval]) -> Iterator[str]:
+    """Footnotes on intervals of three runs, and on intervals that are too narrow."""
+    listed = list(every)
+    if any(map(three_runs, listed)):
+        yield f"Intervals of n = 3: {THREE_RUNS}."
+    too_low = sorted({i.coverage for i in listed if i.coverage is not None and too_narrow(i)})
+    if too_low:
+        spread = dict.fromkeys(format_percentage(c) for c in (too_low[0], too_low[-1]))
+        yield f"† Too narrow: its expected coverage is {' to '.join(spread)}."
 
 
 def _rliables_values(intervals: Iterable[Interval]) -> tuple[str, ...]:

@@ -39,12 +39,14 @@ def steps(text: str) -> list[list[str]]:
 
 
 def comparison_output(workspace: Workspace, *targets: str, code: int = 0, **options: Any) -> str:
-    """The output of a comparison that ends with this exit code."""
+    """The output of a comparison with every section, which ends with this exit code."""
     overrides = (*QUICK, *options.pop("overrides", ()))
     words = [word for override in overrides for word in ("--set", override)]
     if phase := options.pop("phase", None):
         words += ["--phase", phase]
     if options.pop("strict", False):
         words.append("--strict")
+    if options.pop("full", True):
+        words.append("--full")
     assert {} == options
     return give(workspace.folder, "compare", *targets, *words, code=code)

@@ -137,9 +137,11 @@ def rows_of(text: str, *words: str) -> list[str]:
 def test_run_and_show_equal_python(study: Study, name: str) -> None:
     """`run` and `show` print the estimates of the Python API, and say where runs are too few."""
     expected = study.estimates(name)
-    run_text = study.output("run", *study.command(name))
-    show_text = study.output("show", name)
-    for estimate in expected.values():
+    run_text = study.output("run", *study.command(name), "--full")
+    show_text = study.output("show", name, "--full")
+    short = [study.output("run", *study.command(name)), study.output("show", name)]
+    for (label, _), estimate in expected.items():
+        assert all(rows_of(text, label, in_table(estimate)) for text in short)
         line = sentence("IQM", estimate)
         assert f"  {line}\n" in run_text
         assert f"  {line}\n" in show_text
@@ -173,7 +175,7 @@ def test_lists_show_the_same(study: Study, name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_comparisons_show_the_same(study: Study, name: str) -> None:
     """`compare` shows the estimates of the Python API in text and in JSON."""
-    text, document = study.output("compare", name), study.json("compare", name)
+    text, document = study.output("compare", name, "--full"), study.json("compare", name)
     blocks = {b.get("name"): b for part in document["parts"] for b in part["blocks"]}
     rows = {(row[1], row[0]): row for row in blocks["tasks"]["rows"]}
     for (label, task), estimate in study.estimates(name).items():
@@ -335,7 +337,7 @@ def test_a_sweep_shows_one_winner(swept: StoredSweep) -> None:
     evidence = collect_evidence(["made_up"], Phase.TEST, sweep_study.workspace)
     context = ReportContext(evidence=evidence, settings=parts.settings, metrics=parts.metrics)
     (phase,) = sweep_study.json("show", "made_up")["phases"]
-    outcome = sweep_study.output("sweep", *SWEEP)
+    outcome = sweep_study.output("sweep", *SWEEP, "--full")
     for aggregate in aggregates(context):
         mean = aggregate.intervals["mean"]
         (row,) = [s for s in scores if (s["label"], s["phase"]) == (aggregate.label, "test")]
@@ -373,7 +375,7 @@ def test_a_workspace_may_set_the_leading_aggregate(
     custom_study.store("five")
     estimate = custom_study.estimates("five")["a2c", CARTPOLE]
     assert (1000, "mean") == (estimate.repetitions, read_headline_aggregate(tmp_path).name)
-    assert f"  {sentence('mean', estimate)}\n" in custom_study.output("show", "five")
+    assert f"  {sentence('mean', estimate)}\n" in custom_study.output("show", "five", "--full")
     row = custom_study.json("ls", "five", "--group", "--where", "mean<400")["rows"][0]
     assert (estimate.estimate, estimate.low) == (row["estimate"], row["low"])
     assert "mean" == row["metric"]

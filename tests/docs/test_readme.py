@@ -36,7 +36,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_tour_works_as_pasted(output: str) -> None:
     """The tour succeeds and prints the planned steps and the completed runs."""
     assert "3 runs × 4,000 environment steps" in output
-    assert "n = 5 of 5 runs" in output
+    assert "every planned run has a score (5 of 5)" in output
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def test_a_disk_that_fills_up_in_the_middle_stops_the_command_and_a_repeat_goes_
     assert ("Traceback" in first, first.count("completed")) == (False, 0), result.stdout
     assert second.startswith("1\n")
     assert second.endswith("second 0\n"), result.stdout
-    assert "n = 3 of 3 runs" in second
+    assert "every planned run has a score (3 of 3)" in second
 
 
 QUICK = ("run", "experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")

@@ -140,7 +140,7 @@ def test_a_command_waits_for_workers_and_shows_what_they_did(
     output, _ = command.communicate(timeout=60)
     assert 0 == command.returncode, output
     assert "Start workers wherever" in output
-    assert "n = 4 of 4 runs" in output
+    assert "every planned run has a score (4 of 4)" in output
     assert expected == scores(study)
 
 

@@ -20,7 +20,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.report_context import ReportSettings
-from rlexp.reports.drawing.blocks import ReportDocument, SectionContent
+from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, SummaryCard
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.formats.as_csv import csv_rows
 
@@ -51,6 +51,40 @@ class CompareRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRuns:
+    """The number of runs of one label on all tasks.
+
+    Attributes:
+        label: The label.
+        planned: Number of planned runs.
+        scored: Number of runs with a score.
+        counted_as_worst: Number of failed runs that count as the worst score.
+    """
+
+    label: str
+    planned: int
+    scored: int
+    counted_as_worst: int
+
+    @classmethod
+    def of(cls, label: str, evidence: Evidence) -> "LabelRuns":
+        """The runs of a label."""
+        cells = evidence.of_label(label)
+        return cls(
+            label=label,
+            planned=sum(len(cell.members) for cell in cells),
+            scored=sum(len(cell.scored) for cell in cells),
+            counted_as_worst=sum(cell.counted_as_worst for cell in cells),
+        )
+
+    @property
+    def text(self) -> str:
+        """The number of runs in the aggregate, of planned runs (`4 of 5`, `5 of 5, 1 worst`)."""
+        worst = f", {self.counted_as_worst} worst" if self.counted_as_worst else ""
+        return f"{self.scored + self.counted_as_worst:,} of {self.planned:,}{worst}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Displayed):
     """A comparison of labels.
 
@@ -58,11 +92,15 @@ class Comparison(Displayed):
         title: The names of the experiments.
         subtitle: The numbers of labels, tasks and runs.
         labels: The compared labels, in the order of the targets.
+        tasks: The tasks on which they are compared.
         parts: Verdicts, scores on each task, measures, aggregates, tests of each pair, and missing
             runs.
         version: The version of rlexp that computed the numbers.
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.
+        card: The answer, the aggregate of every label, the cost and what is missing, as on the first
+            screen of a report with the same settings.
+        runs: The number of runs of every label, in the order of `labels`.
         next: Suggested next commands.
         scores: Scores by label and seed, in Python only; with several tasks, by `LABEL on TASK`.
     """
@@ -72,9 +110,12 @@ class Comparison(Displayed):
     title: str
     subtitle: str
     labels: tuple[str, ...]
+    tasks: tuple[str, ...]
     parts: tuple[SectionContent, ...]
     version: str
     failed_checks: tuple[str, ...]
+    card: SummaryCard | None
+    runs: tuple[LabelRuns, ...]
     next: tuple[NextCommand, ...]
     scores: Scores = field(default_factory=dict, repr=False, compare=False)
 
@@ -110,9 +151,12 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
         title=study.title,
         subtitle=study.subtitle,
         labels=study.labels,
+        tasks=tuple(evidence.tasks),
         parts=study.parts,
         version=study.version,
         failed_checks=study.failed_checks,
+        card=study.card,
+        runs=tuple(LabelRuns.of(label, evidence) for label in evidence.labels),
         next=tuple(_next(request, evidence, study, parts.settings, workspace)),
         scores=scores_of_evidence(evidence),
     )

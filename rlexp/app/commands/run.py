@@ -28,6 +28,7 @@ from rlexp.app.reading.run_rows import (
     scores_of_summaries,
 )
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
+from rlexp.app.reporting.build import experiment_card
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up
@@ -37,6 +38,7 @@ from rlexp.errors import ConfigError
 from rlexp.executors import Remote
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
+from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
@@ -78,6 +80,8 @@ class RunOutcome(Displayed):
         detached: Whether runs continue without this command.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
         next: Suggested next commands.
+        card: The answer, the cost and what is missing, as in a report of the phase; null for
+            detached and interrupted runs, and where a report cannot be made.
     """
 
     schema: ClassVar[Schema] = Schema("run-outcome")
@@ -89,6 +93,7 @@ class RunOutcome(Displayed):
     detached: bool
     interrupted: str | None
     next: tuple[NextCommand, ...]
+    card: SummaryCard | None = None
 
     @property
     def scores(self) -> Scores:
@@ -182,7 +187,11 @@ def run_missing(
     summary = summarise(
         *(paths, executed.experiment, request.phase, executed.entries, leading), detectable=True
     )
-    return _outcome(request, executed, summary, again, detach=options.detach)
+    outcome = _outcome(request, executed, summary, again, detach=options.detach)
+    if outcome.detached or outcome.interrupted:
+        return outcome
+    card = experiment_card(request.experiment.name, request.phase, workspace)
+    return replace(outcome, card=card)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +315,7 @@ def _next(
 def _next_of_complete(again: Sequence[str], request: RunRequest) -> Iterator[NextCommand]:
     """The suggested next commands when every run has a score."""
     name = request.experiment.name
-    yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name]))
+    yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name, "--full"]))
     if len({c.label for c in request.experiment.configurations}) > 1:
         yield NextCommand(why="compare", command=shlex.join(["rlexp", "compare", name]))
     yield NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))

@@ -36,6 +36,7 @@ from rlexp.app.reading.summary import (
     describe_run,
     summarise,
 )
+from rlexp.app.reporting.build import experiment_card
 from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
@@ -46,6 +47,7 @@ from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined, Inherited
 from rlexp.records.run import RunRecord, State
+from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
 from rlexp.store.former_names import find_renamed, names_of
@@ -87,6 +89,8 @@ class ExperimentDetails(Displayed):
         tags: Its tags.
         notes: Its notes, oldest first.
         former_names: The names that it had before `rlexp mv`, oldest first.
+        card: The answer, the cost and what is missing, as in its report; null where a report cannot
+            be made.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -102,6 +106,7 @@ class ExperimentDetails(Displayed):
     tags: tuple[str, ...] = ()
     notes: tuple[NumberedNote, ...] = ()
     former_names: tuple[str, ...] = ()
+    card: SummaryCard | None = None
 
     @property
     def scores(self) -> Scores:
@@ -322,6 +327,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         tags=annotations.experiment.tags,
         notes=numbered(annotations.experiment),
         former_names=names_of(paths)[:-1],
+        card=experiment_card(paths.name, None, workspace),
     )
 
 

@@ -8,20 +8,24 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import NextCommand
-from rlexp.config.report_settings import ReportParts
-from rlexp.errors import ConfigError
+from rlexp.app.workspace import Workspace
+from rlexp.config.report_settings import ReportParts, read_report
+from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
-from rlexp.reports.analysis.summary_card import summary_card
-from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand
+from rlexp.reports.analysis.summary_card import summary_card, uncompared_card
+from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand, SummaryCard
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.layout import ExperimentPaths
 from rlexp.text import format_count, join_names
 
+MOST_COMPARED = 4
+"""Most labels that the card of an experiment compares with each other."""
 FORMATS = ("html", "latex", "csv", "json", "md")
 
 
@@ -56,12 +60,7 @@ def read_phase(name: str | None) -> Phase | None:
 
 def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute every section of a report."""
-    inquiry = ReportContext(
-        evidence=in_units_of_scores(evidence, parts.settings),
-        settings=parts.settings,
-        metrics=parts.metrics,
-        sections=tuple(parts.sections),
-    )
+    inquiry = _context(evidence, parts)
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
@@ -71,6 +70,35 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         version=version("rlexp"),
         card=summary_card(inquiry),
         failed_checks=failed_checks(inquiry),
+    )
+
+
+def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> SummaryCard | None:
+    """The summary card of one experiment without learning curves, as in its report.
+
+    Many labels are not compared, because the tests of all their pairs take long.
+
+    Returns:
+        None where its records or the settings of reports cannot be read: who asks for a card has
+        other things to show.
+    """
+    try:
+        parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
+        evidence = collect_evidence((name,), phase, workspace)
+    except RlexpError:
+        return None
+    inquiry = _context(evidence, parts)
+    if len(evidence.labels) > MOST_COMPARED:
+        return uncompared_card(inquiry)
+    return replace(summary_card(inquiry), curves=())
+
+
+def _context(evidence: Evidence, parts: ReportParts) -> ReportContext:
+    return ReportContext(
+        evidence=in_units_of_scores(evidence, parts.settings),
+        settings=parts.settings,
+        metrics=parts.metrics,
+        sections=tuple(parts.sections),
     )
 
 

@@ -24,11 +24,12 @@ from rlexp.reports.drawing.blocks import (
     SummaryCard,
     Table,
     TableColumn,
+    Tone,
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.interval import Interval
-from rlexp.text import decimals_for_span
+from rlexp.text import decimals_for_span, format_count, join_first_names
 
 MOST_CURVES = 4
 """Most tasks with a small learning curve on the card."""
@@ -47,6 +48,17 @@ def summary_card(report: ReportContext) -> SummaryCard:
         curves=tuple(_curves(report)),
         tables=tuple(_sweep_tables(report)),
         facts=tuple(_facts(report.evidence)),
+    )
+
+
+def uncompared_card(report: ReportContext) -> SummaryCard:
+    """The card of labels that are not compared: their number, the cost and what is missing."""
+    evidence = report.evidence
+    labels = format_count(len(evidence.labels), "label")
+    return SummaryCard(
+        tone=Tone.NOTE,
+        text=f"{labels} on {join_first_names(evidence.tasks, 3)}, not compared with each other",
+        facts=tuple(_facts(evidence)),
     )
 
 

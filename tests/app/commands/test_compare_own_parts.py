@@ -88,7 +88,7 @@ def test_a_user_metric_is_a_column_of_the_aggregates(
     workspace_of_guide: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The aggregates have a column of the metric with intervals."""
-    run_command("compare", "alpha", "--set", "metric=[mean,largest]", *ALLOW)
+    run_command("compare", "alpha", "--set", "metric=[mean,largest]", *ALLOW, "--full")
     output = capsys.readouterr().out
     assert "best run" in output
     assert "20 [" in output

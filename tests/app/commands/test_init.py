@@ -50,7 +50,7 @@ def test_printed_commands_work_when_pasted(tmp_path: Path) -> None:
 
     assert (0, "") == (process.returncode, process.stderr)
     assert ["cd", "rlexp"] == sorted({shlex.split(command)[0] for command in commands})
-    assert "n = 2 of 2 runs" in process.stdout
+    assert "every planned run has a score (2 of 2)" in process.stdout
     readme = (tmp_path / "my 'first' study" / "README.md").read_text()
     assert [command for command in commands[1:] if f"$ {command}\n" not in readme] == []
 

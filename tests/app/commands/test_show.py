@@ -46,14 +46,14 @@ def alpha(tmp_path: Path) -> Stored:
 
 
 OPTIONS = {
-    ShowPart.RESULT: (),
+    ShowPart.RESULT: ("--full",),
     ShowPart.CONFIG: ("--config",),
     ShowPart.PROVENANCE: ("--provenance",),
 }
 
 
 def text_output(target: str, folder: Path, part: ShowPart = ShowPart.RESULT) -> str:
-    """The text output of `rlexp show`."""
+    """The text output of `rlexp show`, with every detail."""
     return rlexp(folder, "show", target, *OPTIONS[part]).out
 
 

@@ -307,9 +307,13 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     stored = finished_sweep(tmp_path, tmp_path_factory)
     folder = stored.study.folder
     assert "trial 0, trial 1, trial 2, trial 3 and 6 more" in rlexp(folder, "ls").out
-    printed = rlexp(folder, "show", "made_up").out
+    printed = rlexp(folder, "show", "made_up", "--full").out
     assert "tuned on CartPole-v1, test seeds" in printed
     assert "tuning seeds" not in printed
+    short = rlexp(folder, "show", "made_up").out
+    assert "Mean score by phase" in short
+    assert "Optimism of tuning" in short
+    assert len(short.splitlines()) < 40
 
 
 def test_ls_never_averages_trials(tmp_path: Path) -> None:

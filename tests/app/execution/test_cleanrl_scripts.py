@@ -45,7 +45,7 @@ def test_two_changed_lines_are_enough(folder: Path) -> None:
     assert 2 == len(changed)
     Path("dqn.py").write_text(text)
     output = give(folder, *WORDS)
-    assert "n = 1 of 1 run" in output
+    assert "every planned run has a score (1 of 1)" in output
     [journal] = folder.glob("runs/alpha/*/attempts/1/events.jsonl")
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
     names = {name for entry in entries for name in entry.get("metrics", {})}

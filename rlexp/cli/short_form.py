@@ -1,0 +1,228 @@
+"""The short form of results, which fits on one screen: the answer, one table, the cost.
+
+It shows the summary card of a report, so its answer and its numbers are those of the page.
+"""
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rlexp.app.commands.compare import Comparison
+    from rlexp.app.reading.summary import LabelSummary, PhaseSummary
+    from rlexp.console import Console
+    from rlexp.console.score_rows import ScoreRows
+    from rlexp.reports.drawing.blocks import Block, Panel, SummaryCard
+
+FullOption = Annotated[
+    bool, typer.Option("--full", help="Show every detail; by default, only what fits one screen.")
+]
+MOST_WARNINGS = 3
+"""Most warnings of which the first sentence is printed."""
+CAVEAT = "Warning: runs are missing or unusual, which weakens this answer; rlexp compare says how."
+"""The line below an answer about data that are incomplete or unusual."""
+MOST_TASKS = 3
+"""Most tasks whose labels are printed."""
+MOST_REACHED = 4
+"""Most labels of which the runs that reached the threshold are counted one by one."""
+MOST_FAILURES = 3
+"""Most runs without a score that are printed with the reason."""
+
+
+def with_full() -> str:
+    """The present command with `--full`."""
+    return shlex.join(["rlexp", *sys.argv[1:], "--full"])
+
+
+def show_answer(card: "SummaryCard", console: "Console") -> None:
+    """Show the answer of a card, and what it rests on."""
+    from rlexp.reports.drawing.blocks import Tone
+
+    problem = "Problem: " if card.tone is Tone.PROBLEM else ""
+    # A full stop would belong to a sentence; the answer is a heading.
+    console.paragraph(f"{problem}{card.text}", style="bold")
+    if card.basis:
+        console.paragraph(card.basis)
+    if card.tone is Tone.WARNING:
+        console.paragraph(CAVEAT, style="yellow")
+
+
+def show_facts(card: "SummaryCard", console: "Console") -> None:
+    """Show the cost, and what is missing."""
+    for name, text in card.facts:
+        console.paragraph(f"{name}: {text}.")
+
+
+def show_warnings(blocks: "Iterable[Block]", console: "Console") -> None:
+    """Show the first sentence of each warning that the answer does not already give."""
+    from rlexp.reports.drawing.blocks import Callout, Tone
+    from rlexp.text import format_count
+
+    warnings = [
+        b.text for b in blocks if isinstance(b, Callout) and b.tone in {Tone.WARNING, Tone.PROBLEM}
+    ]
+    for text in warnings[:MOST_WARNINGS]:
+        console.paragraph(f"Warning: {first_sentence(text)}", style="yellow")
+    if len(warnings) > MOST_WARNINGS:
+        more = format_count(len(warnings) - MOST_WARNINGS, "more warning")
+        console.paragraph(f"{more}: {with_full()}", style="yellow")
+
+
+def first_sentence(text: str) -> str:
+    """The text up to the first full stop before a space, with the stop."""
+    head, stop, _ = text.partition(". ")
+    return f"{head}." if stop else text
+
+
+def show_short_comparison(result: "Comparison", console: "Console") -> None:
+    """Show the answer of a comparison, every label with its runs, warnings and the cost."""
+    if result.card is None:
+        return
+    show_answer(result.card, console)
+    console.line()
+    console.scores(_compared_rows(result), with_full())
+    console.line()
+    # The footnotes of the rows already say which intervals are too narrow.
+    named = [part for part in result.parts if part.name in {"verdicts", "missing"}]
+    show_warnings((block for part in named for block in part.blocks), console)
+    show_facts(result.card, console)
+    console.line(f"To see every test: {with_full()}")
+
+
+def _compared_rows(result: "Comparison") -> "ScoreRows":
+    from rlexp.console.score_rows import ScoreRow, ScoreRows
+
+    intervals = None if result.card is None else result.card.intervals
+    panel = intervals.panels[0] if intervals else None
+    marks = {} if panel is None else {mark.label: mark for mark in panel.marks}
+    return ScoreRows(
+        title=_scored_title(result.tasks, "" if panel is None else panel.axis.title),
+        statistic="" if panel is None else panel.title,
+        rows=[
+            ScoreRow(
+                label=runs.label,
+                runs=runs.text,
+                estimate=marks[runs.label].interval if runs.label in marks else None,
+                scores=marks[runs.label].dots if runs.label in marks else (),
+            )
+            for runs in result.runs
+        ],
+    )
+
+
+def _scored_title(tasks: "Sequence[str]", unit: str) -> str:
+    """The only task, or the unit of an aggregate over several tasks."""
+    return tasks[0] if len(tasks) == 1 else unit
+
+
+def show_short_summary(
+    summary: "PhaseSummary", card: "SummaryCard | None", console: "Console", all_of_them: str
+) -> None:
+    """Show the answer about a phase, its labels on every task, failed runs and the cost.
+
+    Args:
+        summary: The scores and runs of the phase.
+        card: The card of the phase; None where there is none.
+        console: Where to print.
+        all_of_them: The command that prints every label and every run.
+    """
+    if card is not None:
+        show_answer(card, console)
+        console.line()
+    tasks = list(dict.fromkeys(cell.task for cell in summary.cells))
+    for task in tasks[:MOST_TASKS]:
+        console.scores(_summary_rows(task, summary), all_of_them)
+        console.line()
+    if len(tasks) > MOST_TASKS:
+        console.paragraph(f"and {len(tasks) - MOST_TASKS} more tasks: {all_of_them}")
+    for line in _remarks(summary, all_of_them):
+        console.paragraph(line)
+    if card is not None:
+        show_facts(card, console)
+    console.line(f"Records: {summary.folder}")
+
+
+def _summary_rows(task: str, summary: "PhaseSummary") -> "ScoreRows":
+    from rlexp.cli.summaries import short_runs_of
+    from rlexp.console.score_rows import ScoreRow, ScoreRows
+
+    cells = [cell for cell in summary.cells if cell.task == task]
+    return ScoreRows(
+        title=task,
+        statistic=" or ".join(dict.fromkeys(cell.title for cell in cells)),
+        rows=[
+            ScoreRow(
+                label=cell.label,
+                runs=short_runs_of(cell),
+                estimate=cell.estimate,
+                scores=[run for runs in cell.estimate.runs for run in runs]
+                if cell.estimate
+                else (),
+            )
+            for cell in cells
+        ],
+    )
+
+
+def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
+    """The rule of the score, thresholds that were reached, failed runs, and restarts."""
+    from rlexp.cli.summaries import failure_lines, rule_of
+
+    rules = dict.fromkeys(rule_of(cell) for cell in summary.cells)
+    yield f"Score: {'; '.join(rules)}, {summary.phase} seeds."
+    measured = [c for c in summary.cells if c.threshold is not None and c.scores]
+    for threshold in dict.fromkeys(cell.threshold for cell in measured):
+        cells = [cell for cell in measured if cell.threshold == threshold]
+        yield f"Reached the task's threshold of {threshold:g}: {_reached(cells)}."
+    failures = list(failure_lines(summary))
+    yield from failures[:MOST_FAILURES]
+    if len(failures) > MOST_FAILURES:
+        yield f"and {len(failures) - MOST_FAILURES} more runs without a score: {all_of_them}"
+    yield from summary.past.sentences()
+
+
+def show_sweep_card(card: "SummaryCard", console: "Console", all_of_them: str) -> None:
+    """Show the answer of a sweep, winner and default in every phase, its parameters and the cost.
+
+    Args:
+        card: The card of the sweep.
+        console: Where to print.
+        all_of_them: The command that prints every detail.
+    """
+    show_answer(card, console)
+    for panel in () if card.intervals is None else card.intervals.panels:
+        console.line()
+        console.scores(_panel_rows(panel), all_of_them)
+    for table in card.tables:
+        console.line()
+        console.blocks([table])
+    console.line()
+    show_facts(card, console)
+
+
+def _panel_rows(panel: "Panel") -> "ScoreRows":
+    from rlexp.console.score_rows import ScoreRow, ScoreRows
+
+    rows = [
+        ScoreRow(
+            label=mark.label,
+            runs=f"{mark.interval.n:,}",
+            estimate=mark.interval,
+            scores=mark.dots,
+        )
+        for mark in panel.marks
+    ]
+    return ScoreRows(title=f"test {panel.axis.title}", statistic=panel.title, rows=rows)
+
+
+def _reached(cells: "Sequence[LabelSummary]") -> str:
+    """How many runs reached the threshold: of each of few labels, or of all together."""
+    from rlexp.text import join_names
+
+    if len(cells) > MOST_REACHED:
+        runs = sum(len(cell.scores) for cell in cells)
+        return f"{sum(cell.reached for cell in cells)} of {runs} runs"
+    return join_names(f"{cell.label} {cell.reached} of {len(cell.scores)}" for cell in cells)

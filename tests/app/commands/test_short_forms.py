@@ -1,0 +1,112 @@
+"""The short forms of compare, show and run give the answer of the report, and hide nothing."""
+
+import io
+import json
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from command_line import give, give_json, rlexp
+from comparisons import FAR, NEAR, with_scores
+from quick_parts import quick_parts
+from stored_runs import configuration, failed, stored, study
+
+from rlexp.app.workspace import Workspace
+from rlexp.cli.missing_characters import spell_on_standard_output
+
+quick = pytest.fixture(autouse=True)(quick_parts)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty workspace, which is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RLEXP_RUNS", raising=False)
+    monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
+    return study(tmp_path)
+
+
+@pytest.mark.parametrize("scores", [FAR, NEAR, {"ppo": (1.0,), "a2c": (2.0,)}], ids=str)
+def test_every_surface_gives_the_answer_of_the_report(
+    workspace: Workspace, scores: dict[str, tuple[float, ...]]
+) -> None:
+    """The report, `compare`, `show` and their JSON documents have the same answer and cost."""
+    with_scores(workspace, scores)
+    folder = workspace.folder
+    give(folder, "report", "alpha", "--format", "json", "--output", "page")
+    card = json.loads((folder / "page" / "report.json").read_text())["card"]
+    for command, schema in (("compare", "comparison"), ("show", "experiment-details")):
+        document = give_json(folder, schema, command, "alpha")["card"]
+        for part in ("text", "basis", "facts", "intervals"):
+            assert card[part] == document[part]
+        printed = give(folder, command, "alpha")
+        assert card["text"] in printed
+        assert card["basis"] in printed
+        for name, text in card["facts"]:
+            assert f"{name}: {text}." in printed
+
+
+def test_full_has_more_than_the_short_form(workspace: Workspace) -> None:
+    """The sections of a comparison and the seeds of an experiment need --full."""
+    with_scores(workspace, NEAR)
+    for command, detail in (("compare", "Every test of every pair"), ("show", "  seed 0 ")):
+        short = give(workspace.folder, command, "alpha")
+        assert detail not in short
+        assert detail in give(workspace.folder, command, "alpha", "--full")
+        assert len(short.splitlines()) <= 24
+        named = next(line for line in short.splitlines() if line.endswith("--full"))
+        words = shlex.split(named.partition(": ")[2])
+        assert detail in give(workspace.folder, *words[1:])
+
+
+def test_n_method_and_seed_are_in_the_short_form(workspace: Workspace) -> None:
+    """The short form has the runs of each label, the method of the interval and its seed."""
+    with_scores(workspace, FAR)
+    printed = give(workspace.folder, "compare", "alpha")
+    assert printed.count("5 of 5") == 2
+    assert "95 % interval: t with bootstrap standard error, seed 0." in printed
+
+
+def test_failed_and_missing_runs_are_in_the_short_form(workspace: Workspace) -> None:
+    """A failed run is counted and named with its reason, and a missing one is counted."""
+    experiment = with_scores(workspace, {"ppo": NEAR["ppo"], "a2c": NEAR["a2c"][:1]})
+    experiment.attempt(1, failed(), label="a2c")
+    for command in ("compare", "show"):
+        printed = give(workspace.folder, command, "alpha")
+        assert "1 of 3" in printed
+        assert "Missing: 2 of 6 runs have no score" in printed
+    assert "failed (nan) at step 60: a loss is NaN" in printed
+
+
+def test_an_experiment_without_scores_is_shown(workspace: Workspace) -> None:
+    """Without any score, the answer says so, and no number is shown."""
+    stored(workspace.layout, "alpha", configuration("ppo"), test=1)
+    printed = give(workspace.folder, "show", "alpha")
+    assert "no run has a score yet" in printed
+    assert "0 of 1  —" in printed
+
+
+def test_many_labels_are_cut_and_not_compared(workspace: Workspace) -> None:
+    """Twenty labels give ten rows, the number of the others, and no verdict."""
+    with_scores(workspace, {f"label{k}": (float(k), k + 1.0) for k in range(20)})
+    printed = give(workspace.folder, "show", "alpha")
+    assert "20 labels on CartPole-v1, not compared with each other" in printed
+    assert "and 10 more labels: rlexp show alpha --full" in printed
+
+
+def test_an_encoding_without_marks_spells_them(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard output in ASCII, the chart has ASCII marks, and nothing fails."""
+    with_scores(workspace, FAR)
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    spell_on_standard_output()
+    monkeypatch.setattr("command_line.redirect_stdout", nullcontext)
+    rlexp(workspace.folder, "compare", "alpha")
+    sys.stdout.flush()
+    text = written.getvalue().decode("ascii")
+    assert "ppo is better than a2c" in text
+    assert "# IQM, o a run, = interval." in text
