@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 PANELS: Mapping[str, Sequence[str]] = {
     "Train": ("run", "sweep", "extend", "resume", "cancel", "worker"),
-    "Look": ("ls", "show", "status", "logs", "plot", "diff"),
+    "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
     "Judge": ("compare", "report", "best", "power", "evaluate"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "reproduce", "verify"),
-    "Set up": ("init", "config", "doctor"),
+    "Set up": ("demo", "init", "config", "doctor"),
 }
 """The commands of each panel, in order."""
 LONGEST = 1000

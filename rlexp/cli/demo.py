@@ -19,7 +19,7 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train a first experiment in under a minute, and compare default with tuned settings."""
+    """Train and compare a first experiment in under a minute."""
     from rlexp.app.commands.demo import demo as use_case
     from rlexp.cli.exit_codes import exit_code
 

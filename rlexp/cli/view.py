@@ -31,7 +31,7 @@ def view(
     ] = False,
     allow_import: AllowImport = None,
 ) -> None:
-    """Show experiments in a browser, live: states and curves that move while runs go on.
+    """Show experiments in a browser while they run.
 
     Only this machine can reach the page. Nothing is written into runs/.
     """
