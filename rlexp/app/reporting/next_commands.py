@@ -51,16 +51,16 @@ def card_commands(
     )
     for name in unfinished:
         yield _command("finish the runs", ["rlexp", "resume", name], workspace)
+    if len(evidence.labels) > 1 and has_undecided_pair(study):
+        sequential = sequential_comparison(targets, overrides, evidence, settings, workspace)
+        if sequential:
+            yield sequential
     for sweep in evidence.sweeps if len(evidence.sweeps) == 1 else ():
         if sweep.selection is not None:
             best = ["rlexp", "best", sweep.experiment, "--format", "args"]
             yield _command("copy the hyperparameters", best, workspace)
             train = ["rlexp", "run", "--from-sweep", sweep.experiment]
             yield _command("train the winner again", train, workspace)
-    if len(evidence.labels) > 1 and has_undecided_pair(study):
-        sequential = sequential_comparison(targets, overrides, evidence, settings, workspace)
-        if sequential:
-            yield sequential
     if not unfinished and len(evidence.experiments) == 1:
         show = ["rlexp", "show", evidence.experiments[0].name]
         yield _command("see every run", show, workspace)

@@ -143,7 +143,7 @@ def _of_pair(pair: LabelPair, report: ReportContext) -> Answer:
             margin = report.settings.margin
             text = f"{names} are equivalent within ±{margin:g} {seeds}"
         case _:
-            text = f"{names}: undecided {seeds}{_could_be_seen(decision)}"
+            text = f"{names}: {_undecided(decision, seeds)}{_could_be_seen(decision)}"
             return Answer(tone=Tone.NOTE, text=text, basis=basis)
     # A verdict on incomplete or unusual data is no full success.
     caveat = pair.left_out or pair.warning or _absent(pair, report.evidence)
@@ -172,6 +172,17 @@ def _digits(difference: Interval) -> int:
     return decimals_for_span(difference.high - difference.low)
 
 
+def _undecided(decision: Decision, seeds: str) -> str:
+    """That the pair is undecided, or that so few seeds cannot decide it, whatever their scores."""
+    if decision.member.out_of_reach and not decision.member.comparison.permutation.repetitions:
+        return f"undecided, and {seeds.removeprefix('with ')} cannot decide"
+    return f"undecided {seeds}"
+
+
+def _fewest(decision: Decision) -> int:
+    return min(size for side in decision.member.comparison.sizes for size in side)
+
+
 def _could_be_seen(decision: Decision) -> str:
     """The difference that the comparison could find with its seeds; empty if it is not known."""
     detectable = decision.detectable
@@ -184,7 +195,7 @@ def _could_be_seen(decision: Decision) -> str:
     if size is None:
         return "; with so few seeds no difference could be found"
     size_text = f"{float(f'{size:.2g}'):g}"
-    if number > min(size for side in decision.member.comparison.sizes for size in side):
+    if number > _fewest(decision):
         return f"; {number} seeds could find a difference of {size_text}"
     return f"; a difference of {size_text} could be found"
 
@@ -201,7 +212,19 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
         parts.append(p)
     parts.append(member.comparison.deciding.method)
     what = f"Difference of the {metric.title} ({verdict_unit(report)})"
-    return f"{what}: {', '.join(parts)}."
+    return f"{what}: {', '.join(parts)}.{_with_more_seeds(decision)}"
+
+
+def _with_more_seeds(decision: Decision) -> str:
+    """What twice as many seeds could find, as a sentence; empty where it is not known."""
+    detectable = decision.detectable
+    if detectable is None or not detectable.seeds or detectable.differences[-1] is None:
+        return ""
+    size = f"{float(f'{detectable.differences[-1]:.2g}'):g}"
+    return (
+        f" With {detectable.seeds[-1]} seeds each, a difference of {size} would be found with "
+        f"{format_percentage(decision.power)} power."
+    )
 
 
 def _observed(pair: LabelPair, decision: Decision) -> str:

@@ -9,6 +9,8 @@ from rlexp.text import format_count, format_duration
 
 HOUR = 3600.0
 """Seconds."""
+FEWEST_CORE_HOURS = 0.1
+"""Core-hours below which the cost on one line states the time only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class TotalCost:
         parts = [f"{self.steps:,} environment steps in {format_count(self.runs, 'run')}"]
         if self.seconds:
             parts.append(f"{format_duration(self.seconds)} of runs")
-        if self.core_hours:
+        if self.core_hours and self.core_hours >= FEWEST_CORE_HOURS:
             parts.append(f"{self.core_hours:,.3g} core-hours")
         return ", ".join(parts)
 

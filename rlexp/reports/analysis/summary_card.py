@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import fsum
 
 from rlexp.metrics.estimate_text import with_ends
 from rlexp.records.selection import DEFAULT, Selection
@@ -21,15 +22,22 @@ from rlexp.reports.analysis.winner_assessment import assess_winner
 from rlexp.reports.drawing.blocks import (
     IntervalFigure,
     LineFigure,
+    Panel,
     SummaryCard,
     Table,
     TableColumn,
     Tone,
 )
-from rlexp.reports.evidence.runs import Evidence, run_states_text
+from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.interval import Interval
-from rlexp.text import decimals_for_span, format_count, join_first_names
+from rlexp.text import (
+    decimals_for_span,
+    format_count,
+    format_duration,
+    format_percentage,
+    join_first_names,
+)
 
 MOST_CURVES = 4
 """Most tasks with a small learning curve on the card."""
@@ -69,7 +77,18 @@ def _intervals(report: ReportContext) -> IntervalFigure | None:
     panel = metric_panel(name, estimates, report)
     if not panel.marks:
         return None
-    return IntervalFigure(name="answer-intervals", title="", panels=(panel,))
+    definitions = sorted({score_definition(m.record.spec) for m in report.evidence.members})
+    return IntervalFigure(
+        name="answer-intervals",
+        title="",
+        panels=(replace(panel, title=f"{panel.title} of the scores"),),
+        note=f"{format_percentage(report.settings.level)} intervals{_dots(panel)}. "
+        f"A score is {' or '.join(definitions)}.",
+    )
+
+
+def _dots(panel: Panel) -> str:
+    return "; dots are runs" if any(mark.dots for mark in panel.marks) else ""
 
 
 def _curves(report: ReportContext) -> Iterator[LineFigure]:
@@ -78,7 +97,8 @@ def _curves(report: ReportContext) -> Iterator[LineFigure]:
         drawn = task_curves(report, SCORE_BY_STEPS, task, single=False)
         if most_points(drawn) >= 2:
             figure = curve_figure(report, SCORE_BY_STEPS, number, task, drawn)
-            yield replace(figure, name=f"answer-curves-{number}", note="")
+            title = f"{task}: evaluations during training"
+            yield replace(figure, name=f"answer-curves-{number}", title=title, note="")
 
 
 def _sweep_tables(report: ReportContext) -> Iterator[Table]:
@@ -142,8 +162,10 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for sweep in evidence.sweeps:
         steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase != "test")
         if steps:
-            runs = sum(cost.runs for phase, cost in sweep.costs.items() if phase != "test")
-            yield "Search", f"{steps:,} environment steps in {runs:,} runs"
+            searched = [cost for phase, cost in sweep.costs.items() if phase != "test"]
+            runs, seconds = sum(c.runs for c in searched), fsum(c.seconds for c in searched)
+            took = f", {format_duration(seconds)} of runs" if seconds else ""
+            yield "Search", f"{steps:,} environment steps in {runs:,} runs{took}"
     if evidence.members:
         yield "Missing", _missing(evidence)
 
