@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 EXPERIMENT = "default-or-tuned"
-COLUMNS = 100
+COLUMNS = 80
 """Width of the terminal, in characters."""
 TERMINAL = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -153,7 +153,12 @@ def in_terminal(folder: Path, *words: str) -> str:
     text, code = pexpect.run(
         f"{Path(sys.executable).parent / 'rlexp'} {' '.join(words)}",
         cwd=str(folder),
-        env={**os.environ, "TERM": "xterm-256color", "RLEXP_HOME": str(folder / "home")},
+        env={
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLUMNS": str(COLUMNS),
+            "RLEXP_HOME": str(folder / "home"),
+        },
         dimensions=(100, COLUMNS),
         withexitstatus=True,
         timeout=300,

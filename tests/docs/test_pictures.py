@@ -21,6 +21,9 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 ANSWER = re.compile(r'<(?:h2 class="answer"|p class="basis")[^>]*>(.*?)</(?:h2|p)>', re.DOTALL)
 
+TIME = re.compile(r"(in\s\d+\sruns),.*")
+"""The number of runs in the line of costs, and the time after it."""
+
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
@@ -73,7 +76,9 @@ def test_terminal_shows_present_output(script: ModuleType, folder: Path) -> None
     output = script.shown_output(folder)
     for scheme in ("light", "dark"):
         drawn = script.text_of(script.terminal_svg(output, script.COMMAND, scheme))
-        assert drawn == script.text_of((PICTURES / f"terminal-{scheme}.svg").read_text())
+        committed = script.text_of((PICTURES / f"terminal-{scheme}.svg").read_text())
+        # The time of training depends on the machine.
+        assert TIME.sub(r"\1", drawn) == TIME.sub(r"\1", committed)
     assert "tuned is better than default" in output
 
 

@@ -78,13 +78,14 @@ def test_moved_environment_is_created_again(checkout: Path, complete_environment
 
 
 def test_test_runs_every_check(checkout: Path, complete_environment: Path) -> None:
-    """`make test` lints, checks format, types and import contracts, and runs the tests."""
+    """`make test` lints, checks types and contracts, builds the documentation, and runs the tests."""
     commands = make(checkout, "--dry-run", "test").stdout.split("\n")
     expected = [
         "ruff check",
         "ruff format --check",
         "mypy",
         "lint-imports",
+        "python .ci/documentation.py",
         "pytest -n 3 --dist loadfile --no-loadscope-reorder",
         "",
     ]

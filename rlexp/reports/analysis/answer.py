@@ -5,13 +5,14 @@ verdicts of `rlexp.reports.analysis.estimates`, so it never differs from the sec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlexp.metrics import title_over
 from rlexp.metrics.estimate_text import ends, possible
 from rlexp.reports.analysis.estimates import (
     LabelPair,
     aggregates,
+    is_reflected,
     leading_metric,
     pairs,
     unit,
@@ -65,9 +66,17 @@ def answer(report: ReportContext) -> Answer:
         states = run_states_text(evidence.members)
         return Answer(tone=Tone.PROBLEM, text=f"no run has a score yet: {states}")
     if len(evidence.labels) == 1:
-        return _single(report)
+        return _with_direction(_single(report), report)
     compared = pairs(report)
-    return _of_pair(compared[0], report) if len(compared) == 1 else _of_pairs(compared, report)
+    reply = _of_pair(compared[0], report) if len(compared) == 1 else _of_pairs(compared, report)
+    return _with_direction(reply, report)
+
+
+def _with_direction(reply: Answer, report: ReportContext) -> Answer:
+    """The answer, which says where lower scores are better."""
+    if not is_reflected(report):
+        return reply
+    return replace(reply, basis=f"{reply.basis} Lower is better.".lstrip())
 
 
 def _no_runs(evidence: Evidence) -> Answer:

@@ -109,8 +109,8 @@ def test_a_study_becomes_a_sweep_to_look_at(store: str) -> None:
     assert 5 == len({(row["label"], row["parameters"]) for row in rows})
     assert [10.0, 20.0, 30.0] == sorted(row["score"] for row in rows if row["score"] is not None)
     assert {"completed", "failed", "pruned"} == {row["state"] for row in rows}
-    for command in ("show", "status"):
-        shown = give(command, "alpha")
+    for command in (("show", "alpha", "--full"), ("status", "alpha")):
+        shown = give(*command)
         assert "imported: 5/5 trials (3 complete, 1 pruned, 1 failed)" in shown
         assert "best 30.00 (trial 1)" in shown
         assert "trial 4 pruned: at step 2,000, Optuna says PRUNED" in shown

@@ -101,7 +101,7 @@ def test_from_a_table_to_a_report() -> None:
     assert "differ by construction" not in page
     assert "Imported runs" in page
     assert "rlexp import csv scores.csv --experiment alpha" in page
-    assert "a2c is worse than ppo" in give("compare", "alpha")
+    assert "ppo is better than a2c by " in give("compare", "alpha")
     assert "20 of 20 attempts match the ledger" in give("verify")
     assert "by the spread of" in give("power", "alpha", "--difference", "5")
     runs = json.loads(give("ls", "alpha", "--json"))["rows"]
@@ -175,12 +175,12 @@ def test_a_workspace_takes_scores_as_normalised() -> None:
     ]
     path = table(*rows_of_tasks, header=f"{HEADER},final")
     give("import", path, "--experiment", "alpha", *UNIT)
-    assert "reached the task's threshold of -110" in give("show", "alpha")
+    assert "reached the task's threshold of -110" in give("show", "alpha", "--full")
     settings = (packaged_root() / "conf" / "report.yaml").read_text()
     Path("conf").mkdir()
     as_recorded = settings.replace("normalisation: anchors", "normalisation: none")
     Path("conf/report.yaml").write_text(as_recorded.replace("50_000", "100"))
-    assert "reached the task's threshold" not in give("show", "alpha")
+    assert "reached the task's threshold" not in give("show", "alpha", "--full")
     give("export", "rliable", "alpha", "--normalised", "-o", "scores.json")
     assert "taken as normalised already" in Path("scores.json.md").read_text()
     exported = json.loads(Path("scores.json").read_text())
@@ -664,7 +664,8 @@ def test_a_metric_that_is_no_return_keeps_its_name() -> None:
     """Commands and reports name a win rate, and do not use known returns of the task for it."""
     give("import", win_rates(), "--experiment", "alpha", "--task", "CartPole-v1", *UNIT)
     assert "5 runs imported from marl-eval: evaluations of win_rate" in give("show", "alpha")
-    assert "score: mean win_rate in the last tenth of training" in give("show", "alpha")
+    scored = "score: mean win_rate in the last tenth of training"
+    assert scored in give("show", "alpha", "--full")
     [cell] = json.loads(give("show", "alpha", "--json"))["phases"][0]["cells"]
     assert ("win_rate", None) == (cell["quantity"], cell["threshold"])
     name = json.loads(give("ls", "alpha", "--json"))["rows"][0]["run"]

@@ -37,8 +37,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_runs_are_scored_by_the_measure(shop: Path) -> None:
     """The score of a run is the mean cost of its final episodes, and other measures follow."""
-    shown = give(shop, "show", "dear")
+    shown = give(shop, "show", "dear", "--full")
     assert "score: mean cost of the final policy, lower is better" in shown
+    assert "Lower is better." in give(shop, "show", "dear")
     assert "mean success" in shown
     document = give_json(shop, "experiment-details", "show", "dear")
     (cheap, _) = document["phases"][0]["cells"]
@@ -124,7 +125,8 @@ def test_a_measure_with_the_name_of_a_column_has_a_prefix(tmp_path: Path) -> Non
 
 def test_the_lower_cost_is_better(shop: Path) -> None:
     """A comparison of costs finds that the lower one is better, and has a table of measures."""
-    compared = give(shop, "compare", "dear", "--set", "repetitions=500")
+    assert "Lower is better." in give(shop, "compare", "dear", "--set", "repetitions=500")
+    compared = give(shop, "compare", "dear", "--set", "repetitions=500", "--full")
     assert "scores lower on Shop-v0" in compared
     assert "ppo price=1.0 is better than ppo price=4.0" in compared
     assert "Measures of every label on every task" in compared

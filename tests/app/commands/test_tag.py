@@ -98,10 +98,10 @@ def test_a_long_note_is_shortened_in_the_table(alpha: Stored, tmp_path: Path) ->
     assert ("word \n" * 30).strip() == row["note"]
 
 
-def test_records_and_reports_do_not_change(alpha: Stored, tmp_path: Path) -> None:
-    """Tags and notes change no record and no byte of a report, and verification ignores them."""
+def test_records_and_numbers_do_not_change(alpha: Stored, tmp_path: Path) -> None:
+    """Tags and notes change no record and no number; the page shows them."""
     before = contents(alpha.paths.folder)
-    give(tmp_path, "report", "alpha", "--output", "first")
+    give(tmp_path, "report", "alpha", "--format", "csv", "--output", "first")
     verified = give_json(tmp_path, "verification", "verify")
     alpha_catalogue = alpha.paths.catalogue
     give(tmp_path, "tag", "alpha", "paper")
@@ -110,8 +110,12 @@ def test_records_and_reports_do_not_change(alpha: Stored, tmp_path: Path) -> Non
     after = contents(alpha.paths.folder)
     assert {"annotations.json"} == {name for name in after if after[name] != before.get(name)}
     assert verified == give_json(tmp_path, "verification", "verify")
-    give(tmp_path, "report", "alpha", "--output", "second")
+    give(tmp_path, "report", "alpha", "--format", "csv", "--output", "second")
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    give(tmp_path, "report", "alpha", "--output", "page")
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "paper</li>" in page
+    assert "strange</dd>" in page
 
 
 @pytest.mark.parametrize(

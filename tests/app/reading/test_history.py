@@ -67,7 +67,7 @@ def test_summaries_count_continued_and_restarted_runs(alpha: Stored, tmp_path: P
         "checkpoints of 2 runs were refused: model.zip is damaged; numpy was 1, is 2",
         "1 run continued with other versions: torch changed",
     )
-    shown = rlexp(tmp_path, "show", alpha.paths.name).out
+    shown = rlexp(tmp_path, "show", alpha.paths.name, "--full").out
     printed = rlexp(tmp_path, "status").out
     assert all(f"  {line}\n" in shown and f"  {line}\n" in printed for line in lines)
     (experiment,) = status(None, study(tmp_path)).experiments
