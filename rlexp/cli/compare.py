@@ -137,13 +137,14 @@ def show_comparison(result: "Comparison", console: "Console", *, strict: bool, f
 
     With `strict`, show also the checks that failed.
     """
-    from rlexp.cli.short_form import show_short_comparison
+    from rlexp.cli.short_form import show_short_comparison, with_full
     from rlexp.cli.summaries import next_lines
 
     if full:
         _show_sections(result, console)
     else:
-        show_short_comparison(result, console)
+        show_short_comparison(result, console, with_full())
+        console.line(f"To see every test: {with_full()}")
     for text in result.failed_checks if strict else ():
         console.line(f"Check failed: {text}")
     for line in next_lines(result.next):

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from rlexp.app.commands.demo import Demonstration
     from rlexp.console import Console
 
-SHOWN_SECTIONS = ("verdicts", "tasks")
-"""The sections of the comparison that are shown."""
-
 
 def demo(
     folder: Annotated[str, typer.Argument(help="Folder that receives runs/ and reports/.")] = ".",
@@ -30,17 +27,18 @@ def demo(
 
 
 def show_demonstration(result: "Demonstration", console: "Console") -> None:
-    """Show the verdict with its scores, the page, and the next commands."""
+    """Show the answer with its scores, the page, and the next commands."""
     from rlexp.cli.run import unchanged_lines
+    from rlexp.cli.short_form import show_short_comparison
     from rlexp.cli.summaries import closing_lines, next_lines
 
     for line in unchanged_lines(result.outcome):
         console.line(line)
-    for part in result.comparison.parts if result.comparison else ():
-        if part.name in SHOWN_SECTIONS:
-            console.line()
-            console.blocks(part.blocks)
-    console.line()
+    if result.comparison is not None:
+        console.line()
+        # The demonstration has no option that shows everything, but the comparison has.
+        details = f"rlexp compare {result.experiment} --full"
+        show_short_comparison(result.comparison, console, details)
     for line in closing_lines(result.outcome.summary):
         console.line(line)
     if result.page is not None:

@@ -56,8 +56,11 @@ def show_facts(card: "SummaryCard", console: "Console") -> None:
         console.paragraph(f"{name}: {text}.")
 
 
-def show_warnings(blocks: "Iterable[Block]", console: "Console") -> None:
-    """Show the first sentence of each warning that the answer does not already give."""
+def show_warnings(blocks: "Iterable[Block]", console: "Console", details: str) -> None:
+    """Show the first sentence of each warning that the answer does not already give.
+
+    `details` is the command that shows everything.
+    """
     from rlexp.reports.drawing.blocks import Callout, Tone
     from rlexp.text import format_count
 
@@ -68,7 +71,7 @@ def show_warnings(blocks: "Iterable[Block]", console: "Console") -> None:
         console.paragraph(f"Warning: {first_sentence(text)}", style="yellow")
     if len(warnings) > MOST_WARNINGS:
         more = format_count(len(warnings) - MOST_WARNINGS, "more warning")
-        console.paragraph(f"{more}: {with_full()}", style="yellow")
+        console.paragraph(f"{more}: {details}", style="yellow")
 
 
 def first_sentence(text: str) -> str:
@@ -77,19 +80,21 @@ def first_sentence(text: str) -> str:
     return f"{head}." if stop else text
 
 
-def show_short_comparison(result: "Comparison", console: "Console") -> None:
-    """Show the answer of a comparison, every label with its runs, warnings and the cost."""
+def show_short_comparison(result: "Comparison", console: "Console", details: str) -> None:
+    """Show the answer of a comparison, every label with its runs, warnings and the cost.
+
+    `details` is the command that shows everything.
+    """
     if result.card is None:
         return
     show_answer(result.card, console)
     console.line()
-    console.scores(_compared_rows(result), with_full())
+    console.scores(_compared_rows(result), details)
     console.line()
     # The footnotes of the rows already say which intervals are too narrow.
     named = [part for part in result.parts if part.name in {"verdicts", "missing"}]
-    show_warnings((block for part in named for block in part.blocks), console)
+    show_warnings((block for part in named for block in part.blocks), console, details)
     show_facts(result.card, console)
-    console.line(f"To see every test: {with_full()}")
 
 
 def _compared_rows(result: "Comparison") -> "ScoreRows":

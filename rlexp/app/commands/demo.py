@@ -128,7 +128,7 @@ def _next(outcome: RunOutcome, folder: str, workspace: Workspace) -> Iterator[Ne
         yield NextCommand(why="repeat the failed runs", command=f"rlexp resume {name} --retry")
         return
     yield NextCommand(why="see the learning curves", command=f"rlexp plot {name}")
-    yield NextCommand(why="see every test of the pair", command=f"rlexp compare {name}")
+    yield NextCommand(why="see every test of the pair", command=f"rlexp compare {name} --full")
     yield NextCommand(why="begin a study of your own", command="rlexp init --study")
 
 

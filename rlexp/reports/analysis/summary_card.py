@@ -81,7 +81,7 @@ def _intervals(report: ReportContext) -> IntervalFigure | None:
     return IntervalFigure(
         name="answer-intervals",
         title="",
-        panels=(replace(panel, title=f"{panel.title} of the scores"),),
+        panels=(panel,),
         note=f"{format_percentage(report.settings.level)} intervals{_dots(panel)}. "
         f"A score is {' or '.join(definitions)}.",
     )
