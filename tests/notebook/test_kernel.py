@@ -186,12 +186,12 @@ def test_an_interrupted_training_has_the_numbers_of_an_undisturbed_one(tmp_path:
     with kernel_in(tmp_path) as kernel:
         kernel.run("import rlexp")
 
-        def has_begun() -> bool:
-            return any(
-                p.stat().st_size for p in tmp_path.glob("runs/cut/*/attempts/1/progress.bin")
-            )
+        def is_evaluated() -> bool:
+            # Before the end of the first rollout there is no state to continue from.
+            journals = tmp_path.glob("runs/cut/*/attempts/1/events.jsonl")
+            return any('"evaluated"' in journal.read_text() for journal in journals)
 
-        output = kernel.interrupt_when(call % "cut", has_begun)
+        output = kernel.interrupt_when(call % "cut", is_evaluated)
         assert "KeyboardInterrupt" == output.error
         assert_nothing_left(kernel, tmp_path, "cut")
         assert list(tmp_path.glob("runs/cut/*/checkpoints/*"))
