@@ -122,6 +122,11 @@ def format_score(value: float, digits: int = 2, separator: str = ",") -> str:
     return f"{value + 0.0:{separator}.{digits}f}"
 
 
+def format_roughly(value: float) -> str:
+    """A number with two digits: as many as a standard deviation of few runs deserves."""
+    return f"{float(f'{value:.2g}'):g}"
+
+
 def format_percentage(share: float) -> str:
     """A share between 0 and 1 in per cent (`95 %`)."""
     return f"{100 * share:.3g} %"

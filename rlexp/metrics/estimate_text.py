@@ -42,6 +42,13 @@ def digits_of(interval: Interval, otherwise: int) -> int:
     return decimals_for_span(max(shown) - min(shown), largest)
 
 
+def decimals_of_width(interval: Interval) -> int:
+    """Decimal places that distinguish the ends of an interval; without ends, those of its size."""
+    if interval.low is None or interval.high is None:
+        return decimals_for_span(abs(interval.estimate))
+    return decimals_for_span(interval.high - interval.low)
+
+
 def no_interval(interval: Interval) -> str:
     """The text for a missing interval, with the reason."""
     if interval.reason is None:

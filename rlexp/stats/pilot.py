@@ -14,6 +14,7 @@ from rlexp.stats.power import (
 )
 from rlexp.stats.reach import DetectableDifferences
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import format_roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +170,7 @@ def detectable_differences(
 def _sentence(seeds: tuple[int, ...], differences: tuple[float | None, ...], chance: float) -> str:
     parts = []
     for number, difference in zip(seeds, differences, strict=True):
-        # Two digits are as many as a standard deviation of few runs deserves.
-        size = "no difference" if difference is None else f"about {float(f'{difference:.2g}'):g}"
+        size = "no difference" if difference is None else f"about {format_roughly(difference)}"
         parts.append((number, size))
     (first, size), *others = parts
     start = size if size == "no difference" else f"a difference of {size}"

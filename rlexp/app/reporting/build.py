@@ -90,7 +90,7 @@ def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> Sum
     inquiry = _context(evidence, parts)
     if len(evidence.labels) > MOST_COMPARED:
         return uncompared_card(inquiry)
-    return replace(summary_card(inquiry), curves=())
+    return summary_card(inquiry, curves=False)
 
 
 def _context(evidence: Evidence, parts: ReportParts) -> ReportContext:

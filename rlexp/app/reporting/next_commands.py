@@ -68,10 +68,9 @@ def card_commands(
 
 def winner_overrides(evidence: Evidence) -> str:
     """The searched hyperparameters of the winner of a single sweep as overrides for a shell."""
-    if len(evidence.sweeps) != 1 or evidence.sweeps[0].selection is None:
+    if len(evidence.sweeps) != 1 or (selection := evidence.sweeps[0].selection) is None:
         return ""
-    sweep = evidence.sweeps[0]
-    winner = by_number(sweep, sweep.selection.winner) if sweep.selection else None
+    winner = by_number(evidence.sweeps[0], selection.winner)
     values = {} if winner is None else winner.parameters
     return shlex.join(format_override(key, value) for key, value in values.items())
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rlexp.metrics import title_over
-from rlexp.metrics.estimate_text import ends, possible
+from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
 from rlexp.reports.analysis.estimates import (
     LabelPair,
     aggregates,
@@ -24,7 +24,6 @@ from rlexp.reports.analysis.sweep_tables import incumbents
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import Verdict
 from rlexp.stats.verdict import Decision
 from rlexp.text import (
@@ -32,6 +31,7 @@ from rlexp.text import (
     format_count,
     format_number,
     format_percentage,
+    format_roughly,
     join_first_names,
     join_names,
 )
@@ -168,17 +168,11 @@ def _gap(decision: Decision, sign: int) -> str:
     """The difference with its interval, positive for the better label."""
     difference = decision.member.comparison.difference
     low, high = (difference.low, difference.high)[::sign]
-    digits = _digits(difference)
+    digits = decimals_of_width(difference)
     shown = format_number(sign * difference.estimate, digits)
     if low is None or high is None:
         return shown
     return f"{shown} [{format_number(sign * low, digits)}, {format_number(sign * high, digits)}]"
-
-
-def _digits(difference: Interval) -> int:
-    if difference.low is None or difference.high is None:
-        return decimals_for_span(abs(difference.estimate))
-    return decimals_for_span(difference.high - difference.low)
 
 
 def _undecided(decision: Decision, seeds: str) -> str:
@@ -203,7 +197,7 @@ def _could_be_seen(decision: Decision) -> str:
     )
     if size is None:
         return "; with so few seeds no difference could be found"
-    size_text = f"{float(f'{size:.2g}'):g}"
+    size_text = format_roughly(size)
     if number > _fewest(decision):
         return f"; {number} seeds could find a difference of {size_text}"
     return f"; a difference of {size_text} could be found"
@@ -229,7 +223,7 @@ def _with_more_seeds(decision: Decision) -> str:
     detectable = decision.detectable
     if detectable is None or not detectable.seeds or detectable.differences[-1] is None:
         return ""
-    size = f"{float(f'{detectable.differences[-1]:.2g}'):g}"
+    size = format_roughly(detectable.differences[-1])
     return (
         f" With {detectable.seeds[-1]} seeds each, a difference of {size} would be found with "
         f"{format_percentage(decision.power)} power."

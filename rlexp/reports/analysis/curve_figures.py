@@ -181,6 +181,20 @@ def few_points(curves: LabelCurves, noun: PointNoun) -> str:
     return f"{counted} evaluated once" if noun is EVALUATIONS else f"{counted} with {noun.one}"
 
 
+def _aggregated(
+    report: ReportContext,
+    view: CurveView,
+    curves: LabelCurves,
+    ends: tuple[float | None, float | None],
+) -> LabelLines:
+    """The aggregate of the curves, computed once: the card and a section draw it."""
+    key = f"curve of {view.name} over {view.x}: {curves.label} on {curves.task}"
+    if key not in report.computed:
+        report.computed[key] = aggregate_curve([curves], report.settings, ends)
+    aggregated: LabelLines = report.computed[key]
+    return aggregated
+
+
 def _lines(
     report: ReportContext, view: CurveView, curves: LabelCurves, *, single: bool
 ) -> LabelLines:
@@ -189,7 +203,7 @@ def _lines(
         return LabelLines(lines=(), description=f"— ({curves.remark})")
     cell = report.evidence.cells[curves.label, curves.task]
     ends = possible_scores([cell], None) if view.of_scores else (None, None)
-    aggregated = aggregate_curve([curves], report.settings, ends)
+    aggregated = _aggregated(report, view, curves, ends)
     faint = single_lines(curves, report.settings.curve_points) if single else ()
     few = single and len(faint) < len(curves.curves)
     shown = [f"{SHOWN} of its single runs shown"] if few else []

@@ -235,6 +235,14 @@ def aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
     A label has no aggregates where it has no planned run or no score on a task. No label has any
     where a task has no anchors.
     """
+    # The card and two sections show them, and their intervals are resampled.
+    if "aggregates" not in report.computed:
+        report.computed["aggregates"] = _aggregates(report)
+    every: tuple[LabelEstimates, ...] = report.computed["aggregates"]
+    return every
+
+
+def _aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
     scale = common_scale(report.evidence, report.settings)
     every = []
     for label in report.evidence.labels:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import fsum
 
-from rlexp.metrics.estimate_text import with_ends
+from rlexp.metrics.estimate_text import decimals_of_width, with_ends
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.answer import answer
 from rlexp.reports.analysis.cost import total_cost
@@ -30,9 +30,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.stats.interval import Interval
 from rlexp.text import (
-    decimals_for_span,
     format_count,
     format_duration,
     format_percentage,
@@ -45,15 +43,15 @@ MOST_PARAMETERS = 10
 """Most hyperparameters on the card."""
 
 
-def summary_card(report: ReportContext) -> SummaryCard:
-    """The card of a report."""
+def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
+    """The card of a report, with or without learning curves."""
     reply = answer(report)
     return SummaryCard(
         tone=reply.tone,
         text=reply.text,
         basis=reply.basis,
         intervals=_intervals(report),
-        curves=tuple(_curves(report)),
+        curves=tuple(_curves(report)) if curves else (),
         tables=tuple(_sweep_tables(report)),
         facts=tuple(_facts(report.evidence)),
     )
@@ -124,7 +122,9 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
         rows.append((phase, *means, counts))
     names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
     gap = assessment.optimism
-    overstated = "" if gap is None else f"Optimism of tuning: {with_ends(gap, _digits(gap))}. "
+    overstated = (
+        "" if gap is None else f"Optimism of tuning: {with_ends(gap, decimals_of_width(gap))}. "
+    )
     return Table(
         name="answer-phases",
         title="Mean score by phase",
@@ -132,12 +132,6 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
         rows=tuple(rows),
         note=f"{overstated}Only test scores are results.",
     )
-
-
-def _digits(interval: Interval) -> int:
-    if interval.low is None or interval.high is None:
-        return decimals_for_span(abs(interval.estimate))
-    return decimals_for_span(interval.high - interval.low)
 
 
 def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:

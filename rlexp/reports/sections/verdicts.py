@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlexp.metrics import title_over
 from rlexp.metrics.estimate import FEW
-from rlexp.metrics.estimate_text import possible, with_ends
+from rlexp.metrics.estimate_text import decimals_of_width, possible, with_ends
 from rlexp.reports.analysis.estimates import (
     LabelEstimates,
     LabelPair,
@@ -35,7 +35,6 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
-from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import Verdict
 from rlexp.stats.verdict import Decision
 from rlexp.text import (
@@ -259,7 +258,7 @@ def _means(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     metric, means = comparison.difference.estimate, comparison.mean_difference
     if metric == means.estimate:
         return ""
-    text = f" The means differ by {with_ends(means, decimals_for_span(_width(means)))}."
+    text = f" The means differ by {with_ends(means, decimals_of_width(means))}."
     if metric * means.estimate >= 0:
         return text
     better = pair.first if means.estimate > 0 else pair.second
@@ -268,12 +267,6 @@ def _means(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
         f"{text} The mean of {better} is {side}, unlike the metric of the verdict: single runs far "
         "from the others move a mean."
     )
-
-
-def _width(interval: Interval) -> float:
-    if interval.low is None or interval.high is None:
-        return abs(interval.estimate)
-    return interval.high - interval.low
 
 
 def _runs(pair: LabelPair, evidence: Evidence) -> str:
