@@ -87,7 +87,7 @@ def error_codes() -> Iterator[str]:
 def documents() -> Iterator[str]:
     """JSON documents with their versions, and their fields with their types."""
     from rlexp.app.commands.schemas import list_schemas
-    from rlexp.cli.schemas import field_rows
+    from rlexp.cli.setup.schemas import field_rows
 
     for schema in list_schemas().rows:
         yield f"document {schema.name} version {schema.version}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlexp.app.commands.view import view
 from rlexp.app.workspace import Workspace
-from rlexp.cli.page_server import PageServer
+from rlexp.cli.look.page_server import PageServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,44 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rlexp.cli import (
-    best,
-    cancel,
-    compare,
-    configuration,
-    demo,
-    diff,
-    doctor,
-    evaluate,
-    export,
-    extend,
-    garbage,
-    import_hyperparameters,
-    import_results,
-    init,
-    list_runs,
-    logs,
-    move,
-    note,
-    plot,
-    power,
-    remove,
-    report,
-    reproduce,
-    resume,
-    run,
-    schemas,
-    show,
-    status,
-    sweep,
-    sync,
-    tag,
-    verify,
-    view,
-    worker,
-)
 from rlexp.cli.command_panels import PanelGroup
+from rlexp.cli.exchange import export, import_results, reproduce, verify
+from rlexp.cli.judge import best, compare, evaluate, power, report
+from rlexp.cli.look import diff, list_runs, logs, plot, show, status, view
 from rlexp.cli.missing_characters import spell_on_standard_output
+from rlexp.cli.order import garbage, move, note, remove, sync, tag
+from rlexp.cli.setup import configuration, demo, doctor, import_hyperparameters, init, schemas
+from rlexp.cli.train import cancel, extend, resume, run, sweep, worker
 
 GC_THRESHOLD = 100_000
 """Allocated objects between two garbage collections of the youngest generation."""

@@ -71,8 +71,8 @@ def _show_comparison(result: "Comparison", console: HtmlConsole) -> None:
 
 
 def _show_run(outcome: "RunOutcome", console: HtmlConsole) -> None:
-    from rlexp.cli.run import problem_lines, unchanged_lines
     from rlexp.cli.summaries import next_lines
+    from rlexp.cli.train.run import problem_lines, unchanged_lines
 
     _show_lines(unchanged_lines(outcome), console)
     _show_summary(outcome.summary, console)
@@ -81,7 +81,7 @@ def _show_run(outcome: "RunOutcome", console: HtmlConsole) -> None:
 
 
 def _show_extension(outcome: Any, console: HtmlConsole) -> None:
-    from rlexp.cli.extend import extension_lines
+    from rlexp.cli.train.extend import extension_lines
 
     _show_lines(extension_lines(outcome), console)
     for part in outcome.parts:
@@ -89,7 +89,7 @@ def _show_extension(outcome: Any, console: HtmlConsole) -> None:
 
 
 def _show_experiment(details: "ExperimentDetails", console: HtmlConsole) -> None:
-    from rlexp.cli.show import experiment_closing_lines, experiment_head_lines
+    from rlexp.cli.look.show import experiment_closing_lines, experiment_head_lines
 
     _show_lines(experiment_head_lines(details), console)
     for summary in details.phases:

@@ -6,7 +6,7 @@ import pytest
 from command_line import give
 from quick_parts import quick_parts
 
-from rlexp.cli.run import WORDS
+from rlexp.cli.train.run import WORDS
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 

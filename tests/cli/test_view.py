@@ -15,7 +15,7 @@ from viewing import Client, served
 
 from rlexp.app.commands import view as use_case
 from rlexp.app.commands.report import compute_report
-from rlexp.cli.page_server import PageServer
+from rlexp.cli.look.page_server import PageServer
 
 RUNS = 60
 """Runs of an experiment that is large enough for a catalogue."""

@@ -14,7 +14,7 @@ from rlexp.app.commands.compare import CompareRequest, compare
 from rlexp.app.commands.compare_adaptive import AdaptiveRequest
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.workspace import Workspace
-from rlexp.cli.compare_adaptive import compare_adaptively
+from rlexp.cli.judge.compare_adaptive import compare_adaptively
 from rlexp.console import Console
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError, RecordError

@@ -23,7 +23,7 @@ from rlexp.app.evaluation.playback import Policy, find_policy, restore_policy
 from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
-from rlexp.cli.evaluate import evaluation_lines
+from rlexp.cli.judge.evaluate import evaluation_lines
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.events import Evaluated

@@ -15,7 +15,7 @@ from stored_runs import ended, evaluated, stored, study
 
 from rlexp.app.commands.list_runs import ListRequest, list_runs
 from rlexp.app.commands.load import load
-from rlexp.cli.list_runs import show_listing
+from rlexp.cli.look.list_runs import show_listing
 from rlexp.console import Console
 from rlexp.errors import ProtocolError
 from rlexp.records.events import Ending

@@ -12,8 +12,8 @@ from rlexp.app.commands.reproduce import ReproductionRequest, SurroundingsDiffer
 from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace
+from rlexp.cli.exchange.reproduce import reproduction_lines
 from rlexp.cli.exit_codes import exit_code
-from rlexp.cli.reproduce import reproduction_lines
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
 from rlexp.store.files import publish_json, read_json

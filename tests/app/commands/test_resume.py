@@ -31,7 +31,7 @@ from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.provenance import read_last_command
 from rlexp.app.sweeps.request import read_sweep
-from rlexp.cli.resume import execute as resume
+from rlexp.cli.train.resume import execute as resume
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase

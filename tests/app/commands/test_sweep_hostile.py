@@ -14,7 +14,7 @@ from rlexp.app.commands.report import ReportRequest, report
 from rlexp.app.commands.status import status
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweeps.progress import SweepMonitor, remaining_steps
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
 from rlexp.protocol.spec import RunSpec

@@ -11,7 +11,7 @@ from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.sweeps.progress import SweepMonitor
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, RunStarted

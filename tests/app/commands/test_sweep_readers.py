@@ -16,7 +16,7 @@ from rlexp.app.commands.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase

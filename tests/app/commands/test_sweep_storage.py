@@ -8,7 +8,7 @@ from stored_runs import console
 from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.sweep import SweepOptions
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -15,7 +15,7 @@ from warm_processes import MIRRORS, warm_up
 
 from rlexp.app.commands.sync import sync
 from rlexp.app.tracking import mirror_client
-from rlexp.cli.sync import sync_exit_code
+from rlexp.cli.order.sync import sync_exit_code
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Event, Failure, Measured

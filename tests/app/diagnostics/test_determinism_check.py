@@ -26,7 +26,7 @@ from rlexp.app.diagnostics.determinism import (
 )
 from rlexp.app.diagnostics.finding import Finding, FindingStatus
 from rlexp.app.diagnostics.repeating import CURES, execute
-from rlexp.cli.doctor import doctor as command
+from rlexp.cli.setup.doctor import doctor as command
 from rlexp.config.compose import compose
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local

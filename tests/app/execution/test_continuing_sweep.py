@@ -14,7 +14,7 @@ from stored_sweeps import StoredSweep, stored_sweep
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.execution.estimate import Basis, RateCache, Rates
 from rlexp.app.execution.software_versions import collect_versions
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.store.checkpoints import publish_checkpoint

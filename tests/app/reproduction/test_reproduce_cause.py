@@ -22,7 +22,7 @@ from rlexp.app.reproduction.comparison import (
 )
 from rlexp.app.reproduction.original import Original, RecordedCode
 from rlexp.app.workspace import Workspace
-from rlexp.cli.reproduce import run_lines, summary_line
+from rlexp.cli.exchange.reproduce import run_lines, summary_line
 from rlexp.records.events import Failure
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.provenance import machine, packages

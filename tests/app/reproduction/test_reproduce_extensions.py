@@ -17,7 +17,7 @@ from rlexp.app.execution import extension
 from rlexp.app.observer import SilentObserver
 from rlexp.app.reproduction.original import read_original
 from rlexp.app.workspace import Workspace
-from rlexp.cli.reproduce import reproduction_lines
+from rlexp.cli.exchange.reproduce import reproduction_lines
 from rlexp.errors import RecordError
 from rlexp.executors import local
 from rlexp.store.files import publish_json

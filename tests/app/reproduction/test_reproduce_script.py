@@ -10,7 +10,7 @@ from rlexp.app.reproduction.comparison import (
     ReproductionVerdict,
     judge_reproduction,
 )
-from rlexp.cli.reproduce import run_lines
+from rlexp.cli.exchange.reproduce import run_lines
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord

@@ -14,7 +14,7 @@ from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 from rlexp.app.commands.sweep import SweepOptions
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.state import read_runs
-from rlexp.cli.sweep import execute as sweep
+from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ProtocolError
 from rlexp.protocol.seeds import Phase

@@ -71,7 +71,7 @@ def extend(
 
 def extend_lines(outcome: "ExtendOutcome") -> Iterator[str]:
     """What the runs continue from, then the plan or the scores of each phase, as lines."""
-    from rlexp.cli.run import run_lines
+    from rlexp.cli.train.run import run_lines
 
     yield from extension_lines(outcome)
     for part in outcome.parts:
@@ -96,6 +96,6 @@ def extension_lines(outcome: "ExtendOutcome") -> Iterator[str]:
 
 def extend_exit_code(outcome: "ExtendOutcome") -> int:
     """The exit code of the first phase that is not 0."""
-    from rlexp.cli.run import run_exit_code
+    from rlexp.cli.train.run import run_exit_code
 
     return next((code for part in outcome.parts if (code := run_exit_code(part))), 0)

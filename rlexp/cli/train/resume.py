@@ -17,8 +17,8 @@ from rlexp.cli.options import (
     console_for,
     current_workspace,
 )
-from rlexp.cli.run import run_exit_code, run_lines
-from rlexp.cli.sweep import show_sweep, sweep_exit_code
+from rlexp.cli.train.run import run_exit_code, run_lines
+from rlexp.cli.train.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
     from rlexp.app.commands.resume import ResumedPart, ResumeOutcome

@@ -10,7 +10,7 @@ from rlexp.cli.options import AllowImport, console_for, current_workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.cli.page_server import FindDocument, PageServer
+    from rlexp.cli.look.page_server import FindDocument, PageServer
 
 FIRST_PORT = 8642
 """The port that is tried first if none is asked for."""
@@ -53,7 +53,7 @@ def listening_server(port: int | None, find: "FindDocument") -> "PageServer":
     Raises:
         ConfigError: The given port cannot be used.
     """
-    from rlexp.cli.page_server import PageServer
+    from rlexp.cli.look.page_server import PageServer
     from rlexp.errors import ConfigError
 
     if port is not None:

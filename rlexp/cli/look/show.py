@@ -120,7 +120,7 @@ def experiment_head_lines(details: "ExperimentDetails", *, latest: bool = True) 
         details: The experiment.
         latest: Whether to name the latest trials of a sweep.
     """
-    from rlexp.cli.status import sweep_status_lines
+    from rlexp.cli.look.status import sweep_status_lines
     from rlexp.text import format_count
 
     if details.former_names:
@@ -153,7 +153,7 @@ def show_curves(details: "ExperimentDetails", console: "Console", workspace: "Wo
 
 def annotation_lines(details: "ExperimentDetails | RunDetails") -> "Iterator[str]":
     """The tags and notes of an experiment or a run."""
-    from rlexp.cli.note import note_lines
+    from rlexp.cli.order.note import note_lines
 
     if details.tags:
         yield f"tags: {', '.join(details.tags)}"

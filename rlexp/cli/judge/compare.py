@@ -104,7 +104,7 @@ def compare(
         named = any(override.partition("=")[0] == "section" for override in overrides)
         raise typer.Exit(_compare_once(request, workspace, console, full=full or named))
     from rlexp.app.commands.compare_adaptive import AdaptiveRequest
-    from rlexp.cli.compare_adaptive import compare_adaptively
+    from rlexp.cli.judge.compare_adaptive import compare_adaptively
 
     adaptive_request = AdaptiveRequest(
         targets=tuple(targets),

@@ -28,9 +28,9 @@ def demo(
 
 def show_demonstration(result: "Demonstration", console: "Console") -> None:
     """Show the answer with its scores, the page, and the next commands."""
-    from rlexp.cli.run import unchanged_lines
     from rlexp.cli.short_form import show_short_comparison
     from rlexp.cli.summaries import closing_lines, next_lines
+    from rlexp.cli.train.run import unchanged_lines
 
     for line in unchanged_lines(result.outcome):
         console.line(line)

@@ -1,0 +1,1 @@
+"""Commands that exchange records and check them: import, export, reproduce, verify."""

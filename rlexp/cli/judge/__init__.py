@@ -1,0 +1,1 @@
+"""Commands that judge: compare, report, best, power, evaluate."""

@@ -1,0 +1,1 @@
+"""Commands that show what is recorded: ls, show, status, view, logs, plot, diff."""

@@ -1,0 +1,1 @@
+"""Commands that keep order: tag, note, mv, rm, gc, sync."""

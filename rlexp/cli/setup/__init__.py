@@ -1,0 +1,1 @@
+"""Commands that set up: demo, init, config, doctor."""

@@ -1,0 +1,1 @@
+"""Commands that train: run, sweep, extend, resume, cancel, worker."""
