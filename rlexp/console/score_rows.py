@@ -13,7 +13,7 @@ from rich.text import Text as RichText
 from rlexp.console.blocks import GAP, cell, paragraph
 from rlexp.console.plots import IN_A_PIPE, label_styles
 from rlexp.metrics.estimate_text import possible, short_footnotes
-from rlexp.reports.drawing.axes import AxisScale, scale
+from rlexp.reports.drawing.axes import INTERVAL_PADDING, AxisScale, scale
 from rlexp.reports.drawing.blocks import Axis, TableColumn
 from rlexp.stats.interval import Interval
 from rlexp.text import format_count, safe_for_terminal, shorten_middle
@@ -24,8 +24,6 @@ NARROWEST_CHART, WIDEST_CHART = 16, 60
 """Columns of the chart."""
 SHORTEST_LABEL = 12
 """Characters that a long label keeps beside a chart."""
-PADDING = 0.02
-"""Share of the axis that stays free beyond the outermost values."""
 TICK_WIDTH = 12
 """Columns of the chart for each tick."""
 INTERVAL_SIGN, RUN_SIGN, ESTIMATE_SIGN = "━", "•", "●"
@@ -88,7 +86,7 @@ def show_scores(out: RichConsole, table: ScoreRows, all_of_them: str) -> None:
     width = out.width if out.is_terminal else IN_A_PIPE
     values = ["—" if row.estimate is None else cell(row.estimate, COLUMN) for row in shown]
     widths = _widths(table, shown, values, width)
-    axis = scale(Axis(title=""), _positions(shown), PADDING) if widths.chart else None
+    axis = scale(Axis(title=""), _positions(shown), INTERVAL_PADDING) if widths.chart else None
     out.print(_header(table, widths, axis), soft_wrap=True)
     coloured = out.color_system is not None and not out.no_color
     styles = label_styles([row.label for row in table.rows], coloured=coloured)

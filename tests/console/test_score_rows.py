@@ -6,6 +6,9 @@ import pytest
 from rich.console import Console
 
 from rlexp.console.score_rows import MOST_ROWS, ScoreRow, ScoreRows, show_scores
+from rlexp.reports.drawing.blocks import Axis, IntervalFigure, IntervalMark, Panel
+from rlexp.reports.drawing.palette import Style
+from rlexp.reports.page.intervals import forest_plot
 from rlexp.stats.interval import Interval
 
 
@@ -66,6 +69,23 @@ def test_a_greater_score_is_further_to_the_right() -> None:
     """The labels have a common axis."""
     _, low, high, *_ = printed(row("a", 20.0), row("b", 80.0)).splitlines()
     assert low.index("●") < high.index("●")
+
+
+def test_the_axis_is_that_of_the_page() -> None:
+    """Where the axis of the page begins at zero, the axis of the terminal does, too."""
+    rows = [("a", 10.0, 9.0, 12.0), ("b", 160.0, 120.0, 203.0)]
+    table = printed(
+        *(
+            ScoreRow(label=name, runs="6 of 6", estimate=estimate(value, low, high, 6))
+            for name, value, low, high in rows
+        )
+    )
+    marks = [IntervalMark(label=n, interval=estimate(v, a, b, 6)) for n, v, a, b in rows]
+    panel = Panel(title="IQM", axis=Axis(title="return"), marks=tuple(marks))
+    figure = IntervalFigure(name="iqm", title="", panels=(panel,))
+    ticks = forest_plot(figure, {name: Style(0) for name, *_ in rows}).panels[0].ticks
+    assert "0" == ticks[0].text
+    assert "0" == table.splitlines()[0].split()[3]
 
 
 def test_a_hundred_labels_are_cut() -> None:

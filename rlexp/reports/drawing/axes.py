@@ -15,6 +15,8 @@ SMALLEST = 5e-324
 """The smallest positive (subnormal) number."""
 RESOLUTION = 1e-12
 """Values that differ by less than this share of the largest one have the same position."""
+INTERVAL_PADDING = 0.05
+"""Share of an axis of intervals that stays free beyond the values, on the page and in the terminal."""
 NARROWEST = 1e-300
 """Minimal length of an axis: floating-point numbers have too few digits below it."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlexp.metrics.estimate_text import digits_of, ends, full_text, has_too_few_runs, too_narrow
-from rlexp.reports.drawing.axes import AxisScale, Tick, scale
+from rlexp.reports.drawing.axes import INTERVAL_PADDING, AxisScale, Tick, scale
 from rlexp.reports.drawing.blocks import IntervalFigure, IntervalMark, Panel
 from rlexp.reports.drawing.palette import Style
 from rlexp.text import decimals_for_span, format_number
@@ -77,7 +77,7 @@ def forest_plot(figure: IntervalFigure, styles: Mapping[str, Style]) -> ForestPl
 
 def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
     marked = [value for _, value in panel.marked] if panel.marks else []
-    drawn = scale(panel.axis, (*_values(panel), *marked), padding=0.05)
+    drawn = scale(panel.axis, (*_values(panel), *marked), INTERVAL_PADDING)
     digits = decimals_for_span(drawn.high - drawn.low) if drawn else 2
     places = ((name, _percentage(drawn, value)) for name, value in panel.marked)
     return ForestPanel(
