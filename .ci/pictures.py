@@ -18,6 +18,10 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.terminal_theme import TerminalTheme
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -53,6 +57,20 @@ SCHEMES = {
     "dark": Colours("#e6edf3", "#6e7681", "#4098EA"),
 }
 
+METHODS = {"percentile": "percentile bootstrap", "t": "rlexp: t, bootstrap std. error"}
+"""Methods for intervals whose coverage is shown, rlexp's default last."""
+BACKGROUNDS = {"light": "#f6f8fa", "dark": "#161b22"}
+"""The colours behind the text of a terminal."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a chart: its name, its length in the unit of the chart, and its value as text."""
+
+    name: str
+    value: float
+    text: str
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -60,86 +78,88 @@ class Chart:
 
     Attributes:
         title: What the bars show.
-        bars: The name and the value of each bar; rlexp's is the last.
-        form: How a value is written (`{:.2f}`).
-        mark: A value at which a dotted line is drawn; None for no line.
+        bars: The bars; rlexp's is the last.
+        mark: A value at which a dotted line is drawn, and what it means; None for no line.
     """
 
     title: str
-    bars: Sequence[tuple[str, float]]
-    form: str
-    mark: float | None = None
+    bars: Sequence[Bar]
+    mark: tuple[float, str] | None = None
 
 
-def benchmark(row: str, column: int) -> float:
-    """A number of a row of `benchmarks/README.md`; of a range, the middle."""
+def benchmark(row: str, column: int) -> str:
+    """A cell of a row of `benchmarks/README.md`."""
     page = (ROOT / "benchmarks" / "README.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith(f"| {row} |")]
-    cell = lines[0].split("|")[column]
-    numbers = [float(text) for text in re.findall(r"\d+(?:\.\d+)?", cell)]
-    return sum(numbers) / len(numbers)
+    return lines[0].split("|")[column].strip()
+
+
+def measured(name: str, text: str) -> Bar:
+    """A bar for a measured number, or for a range (`29 to 30 s`), which ends at its middle."""
+    numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", text)]
+    return Bar(name, sum(numbers) / len(numbers), text)
 
 
 def charts() -> Mapping[str, Chart]:
     """The three charts of the README, by the name of their files."""
-    from rlexp.stats.coverage import TABLE
+    from rlexp.stats.coverage import LEVEL, TABLE
 
+    stages = "two stages: one seed, then five for the best twelfth"
     speed = "IQM intervals, 50,000 resamples, 7 algorithms × 26 tasks × 5 runs"
-    coverage = {
-        method: 100 * TABLE[method, "interquartile mean"][1][3] for method in ("percentile", "t")
-    }
+    coverage = {method: 100 * TABLE[method, "interquartile mean"][1][3] for method in METHODS}
     return {
         "coverage": Chart(
-            "Coverage of 95 % intervals of the IQM, one task, 3 runs",
-            [("percentile bootstrap", coverage["percentile"]), ("rlexp", coverage["t"])],
-            "{:.1f} %",
-            95,
+            "Coverage of intervals of the IQM: one task, 3 runs",
+            [Bar(METHODS[key], value, f"{value:.1f} %") for key, value in coverage.items()],
+            (100 * LEVEL, f"{100 * LEVEL:.0f} % is declared"),
         ),
         "sweeps": Chart(
-            "True score of the winner, random search, 48 runs",
+            "True score of the winner: random search, 96 runs, mean of 10 landscapes",
             [
-                ("five seeds for each trial", benchmark("five", 2)),
-                ("three seeds", benchmark("three", 2)),
-                ("one seed", benchmark("one", 2)),
-                (
-                    "rlexp: two stages",
-                    benchmark("two stages: one seed, then five for the best twelfth", 2),
-                ),
+                measured("five seeds for each trial", benchmark("five", 3)),
+                measured("three seeds", benchmark("three", 3)),
+                measured("one seed", benchmark("one", 3)),
+                measured("rlexp: two stages", benchmark(stages, 3)),
             ],
-            "{:.2f}",
+            (1, "95th percentile of configurations"),
         ),
         "speed": Chart(
-            "Seconds for 50,000 resamples, 7 × 26 × 5 runs",
-            [("rliable", benchmark(speed, 2)), ("rlexp", benchmark(speed, 3))],
-            "{:.3g} s",
+            "Time for 50,000 bootstrap resamples: 7 × 26 × 5 runs, 3 measurements",
+            [
+                measured("rliable", benchmark(speed, 2)),
+                measured("rlexp", benchmark(speed, 3)),
+            ],
         ),
     }
 
 
 def chart_svg(chart: Chart, colours: Colours) -> str:
     """A chart as SVG."""
-    row, left, width = 30, 200, 300
-    most = max(value for _, value in chart.bars)
-    height = 44 + row * len(chart.bars)
+    row, left, length = 30, 250, 270
+    top = 34 if chart.mark is None else 54
+    longest = max(bar.value for bar in chart.bars)
+    height = top + row * len(chart.bars)
     parts = [f'<text x="0" y="18" font-weight="600">{html.escape(chart.title)}</text>']
-    for place, (name, value) in enumerate(chart.bars):
-        y = 34 + row * place
-        gap = 8 if chart.mark is None else 16
+    for place, bar in enumerate(chart.bars):
+        y = top + row * place
         last = place == len(chart.bars) - 1
         fill, weight = (colours.rlexp, "600") if last else (colours.others, "400")
-        length = max(2.0, width * value / most)
+        width = max(2.0, length * bar.value / longest)
         parts += [
-            f'<text x="{left - 10}" y="{y + 15}" text-anchor="end" font-weight="{weight}">{html.escape(name)}</text>',
-            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
-            f'<text x="{left + length + gap:.1f}" y="{y + 15}" font-weight="{weight}">{chart.form.format(value)}</text>',
+            f'<text x="{left - 10}" y="{y + 15}" text-anchor="end" font-weight="{weight}">{html.escape(bar.name)}</text>',
+            f'<rect x="{left}" y="{y}" width="{width:.1f}" height="20" rx="2" fill="{fill}"/>',
+            # A column of its own: behind the bars, texts would stand on the dotted line.
+            f'<text x="{left + length + 25}" y="{y + 15}" font-weight="{weight}">{html.escape(bar.text)}</text>',
         ]
     if chart.mark is not None:
-        x = left + width * chart.mark / most
-        parts.append(
-            f'<path d="M{x:.1f} 30V{height - 10}" stroke="{colours.text}" stroke-dasharray="2 3"/>'
-        )
+        value, meaning = chart.mark
+        x = left + length * value / longest
+        parts += [
+            f'<path d="M{x:.1f} {top - 8}V{height - 4}" stroke="{colours.text}" stroke-width="1.5" stroke-dasharray="2 3"/>',
+            f'<text x="{x:.1f}" y="{top - 14}" text-anchor="middle" font-size="13">{html.escape(meaning)}</text>',
+        ]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 580 {height}" width="580" height="{height}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 690 {height}" width="690" height="{height}"'
         f' font-family="system-ui, sans-serif" font-size="14" fill="{colours.text}">'
         f"{''.join(parts)}</svg>\n"
     )
@@ -169,19 +189,35 @@ def in_terminal(folder: Path, *words: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+def theme(scheme: str) -> "TerminalTheme":
+    """A theme of a terminal that gives every label the colour that it has on the page."""
+    from rich.color import ANSI_COLOR_NAMES, parse_rgb_hex
+    from rich.terminal_theme import TerminalTheme
+
+    from rlexp.console.plots import COLOURS
+    from rlexp.reports.drawing.palette import DARK, LIGHT
+
+    text = SCHEMES[scheme].text
+    # A number for each colour of ANSI: eight of them, then their bright forms.
+    colours = [text] * 16
+    for name, colour in zip(COLOURS, {"light": LIGHT, "dark": DARK}[scheme], strict=True):
+        colours[ANSI_COLOR_NAMES[name]] = colour
+    parts: list[tuple[int, int, int]] = [
+        parse_rgb_hex(colour.removeprefix("#")) for colour in [BACKGROUNDS[scheme], text, *colours]
+    ]
+    return TerminalTheme(parts[0], parts[1], parts[2:10], parts[10:])
+
+
 def terminal_svg(output: str, command: str, scheme: str) -> str:
     """The first part of a command's output, with the command above it, as a picture of a terminal."""
     from rich.console import Console
-    from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
     from rich.text import Text
 
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
     console.print(Text(f"$ {command}", "bold"))
     console.print(Text.from_ansi(output))
-    theme = {"light": DEFAULT_TERMINAL_THEME, "dark": MONOKAI}[scheme]
-    svg = console.export_svg(theme=theme, code_format=TERMINAL, unique_id="terminal")
-    background = {"light": "#f6f8fa", "dark": "#161b22"}[scheme]
-    return svg.replace("BACKGROUND", background)
+    svg = console.export_svg(theme=theme(scheme), code_format=TERMINAL, unique_id="terminal")
+    return svg.replace("BACKGROUND", BACKGROUNDS[scheme])
 
 
 def text_of(svg: str) -> str:

@@ -16,6 +16,7 @@ from stored_runs import ended, evaluated, stored, study
 from rlexp.app.commands.demo import STUDY
 from rlexp.app.execution.request import read_request
 from rlexp.records.events import Ending
+from rlexp.reports.drawing.palette import DARK, LIGHT
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -50,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         workspace.layout,
         experiment.name,
         *experiment.configurations,
-        test=6,
+        test=len(rows) // 2,
     )
     for row in rows:
         step, score = int(row["steps"]), float(row["score"])
@@ -79,7 +80,18 @@ def test_terminal_shows_present_output(script: ModuleType, folder: Path) -> None
         committed = script.text_of((PICTURES / f"terminal-{scheme}.svg").read_text())
         # The time of training depends on the machine.
         assert TIME.sub(r"\1", drawn) == TIME.sub(r"\1", committed)
-    assert "tuned is better than default" in output
+    assert "ppo tuned is better than ppo default" in output
+
+
+@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_a_label_has_the_colour_that_it_has_on_the_page(
+    scheme: str, palette: tuple[str, ...]
+) -> None:
+    """The intervals of the labels in the terminal have the first colours of the page's palette."""
+    picture = (PICTURES / f"terminal-{scheme}.svg").read_text()
+    colours = dict(re.findall(r"\.(terminal-r\d+) \{ fill: (#\w+)", picture))
+    marked = re.findall(r'<text class="(terminal-r\d+)"[^>]*>(?:&#160;)*━', picture)
+    assert [colour.lower() for colour in palette[:2]] == [colours[name] for name in marked]
 
 
 def test_page_shows_present_answer(script: ModuleType, folder: Path) -> None:

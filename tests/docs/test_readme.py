@@ -1,4 +1,4 @@
-"""The tour works as pasted, and the test command of the README is that of CI."""
+"""The tour and the README work as pasted, and the test command of the README is that of CI."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +11,15 @@ from shown_commands import blocks, lines_not_printed
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "tour.md").read_text()
+SHORTER = {
+    "seeds.test=5": "seeds.test=2",
+    "budget.steps=6000": "budget.steps=2048 budget.final_episodes=2",
+    "sweep quick": "sweep quick sweep.trials=2 budget.steps=2048 budget.final_episodes=2 "
+    "seeds.tuning=1 seeds.selection=1 seeds.test=1",
+}
+"""Parts of the README's commands, and what replaces them outside of `make test-long`."""
+DECIDED = "ppo is better than dqn"
+"""What the first command of the README shows when nothing is shortened."""
 STARTED = {"compare", "init", "ls", "reproduce", "resume", "environment=corridor"}
 """Words of the commands that are started in full, as users start them; the others are forks."""
 
@@ -59,6 +68,29 @@ def test_tour_uses_every_command() -> None:
     used = {line.split()[1] for block in blocks(TOUR, "bash tour") for line in block.splitlines()}
     assert {"demo", "view"} == commands - used
     assert "rlexp demo\n" in blocks(README, "bash")
+
+
+def commands_of_the_readme() -> str:
+    """The commands that the README explains one by one; a shorter training unless in full."""
+    commands = "".join(blocks(README, "bash readme"))
+    for part, shorter in SHORTER.items():
+        assert part in commands
+        commands = commands if IN_FULL else commands.replace(part, shorter)
+    return commands
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_commands_of_the_readme_work_as_pasted(tmp_path: Path) -> None:
+    """The six commands of the README succeed one after the other; in full, the pair is decided."""
+    commands = commands_of_the_readme()
+    process = pasted(commands, tmp_path)
+    assert 0 == process.returncode, (process.stdout + process.stderr)[-4000:]
+    assert 6 == commands.count("rlexp ")
+    assert "Traceback" not in process.stdout + process.stderr
+    assert "1 identical" in process.stdout
+    if IN_FULL:
+        assert DECIDED in process.stdout
 
 
 def test_test_command_is_what_ci_runs() -> None:

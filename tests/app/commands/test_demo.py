@@ -12,7 +12,7 @@ from rlexp.app.commands.demo import Demonstration, demo
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RecordError
 
-SHORT = ("seeds.test=2", "budget.steps=1024", "budget.evaluation_every=512")
+SHORT = ("seeds.test=2", "budget.steps=2048", "budget.evaluation_every=1024")
 """Overrides that make a demonstration of seconds."""
 
 
@@ -32,7 +32,7 @@ def test_a_short_demonstration_compares_and_reports(shown: Demonstration, folder
     """Every run has a score, the two labels are compared, and the page is written."""
     assert (True, 4) == (shown.complete, shown.ran)
     assert shown.comparison is not None
-    assert ("tuned", "default") == shown.comparison.labels
+    assert ("ppo tuned", "ppo default") == shown.comparison.labels
     assert folder / "reports" / "default-or-tuned" / "report.html" == shown.page
 
 
@@ -82,5 +82,5 @@ def test_the_pair_is_decided(tmp_path: Path) -> None:
     printed = rlexp(tmp_path, "demo")
 
     assert 0 == printed.code, printed.err
-    assert "tuned is better than default" in printed.out
+    assert "ppo tuned is better than ppo default" in printed.out
     assert f"Report: {tmp_path / 'reports' / 'default-or-tuned' / 'report.html'}" in printed.out
