@@ -14,6 +14,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.run import State
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
@@ -153,7 +154,19 @@ def _counts(evidence: Evidence) -> Iterator[str]:
     if evidence.labels or not evidence.sweeps:
         yield format_count(len(evidence.labels), "label")
         yield format_count(len(evidence.tasks), "task")
-    yield f"{format_count(len(evidence.members), f'{evidence.phase} run')} planned"
+    yield _finished(evidence)
+
+
+def _finished(evidence: Evidence) -> str:
+    """How many planned runs finished, failed, are running and are missing."""
+    states = [member.record.state for member in evidence.members]
+    if not states:
+        return f"no {evidence.phase} run"
+    finished, failed, running = map(states.count, (State.COMPLETED, State.FAILED, State.RUNNING))
+    missing = len(states) - finished - failed - running
+    others = {"failed": failed, "running": running, "missing": missing}
+    parts = [f"{finished:,} of {format_count(len(states), f'{evidence.phase} run')} finished"]
+    return ", ".join(parts + [f"{count:,} {name}" for name, count in others.items() if count])
 
 
 def _rendered(study: ReportDocument, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:

@@ -30,6 +30,7 @@ from rlexp.text import (
     decimals_for_span,
     format_count,
     format_number,
+    format_p_value,
     format_percentage,
     format_roughly,
     join_first_names,
@@ -211,8 +212,7 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     if decision.verdict is Verdict.UNDECIDED:
         parts.append(_observed(pair, decision))
     if member.adjusted_p is not None:
-        p = "p < 0.0001" if member.adjusted_p < 1e-4 else f"p = {member.adjusted_p:.2g}"
-        parts.append(p)
+        parts.append(format_p_value(member.adjusted_p))
     parts.append(member.comparison.deciding.method)
     what = f"Difference of the {metric.title} ({verdict_unit(report)})"
     return f"{what}: {', '.join(parts)}.{_with_more_seeds(decision)}"

@@ -46,7 +46,7 @@ from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
-from rlexp.text import DIRECTION_CONTROLS
+from rlexp.text import DIRECTION_CONTROLS, first_sentence
 
 PATHS: Mapping[str, str] = {
     "disc": "M-3.6 0a3.6 3.6 0 1 1 7.2 0a3.6 3.6 0 1 1-7.2 0z",
@@ -359,12 +359,6 @@ LONG_TEXT = 180
 def is_long(text: str) -> bool:
     """Whether only the beginning of a text is shown at first."""
     return len(text) > LONG_TEXT
-
-
-def first_sentence(text: str) -> tuple[str, str]:
-    """The first sentence of a text, and the rest."""
-    first, _, rest = re.sub(r"([.?!:]) (?=[A-Z])", "\\1\n", text, count=1).partition("\n")
-    return first, rest
 
 
 def _colour_rules() -> str:
