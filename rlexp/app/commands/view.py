@@ -18,6 +18,7 @@ from rlexp.app.commands.report import IGNORED, ReportRequest, compute_report
 from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.films import embedded_film, media_type, served_films, stamp_of_films
 from rlexp.app.reporting.refreshed import BackgroundWorker, Refreshed
 from rlexp.app.results import to_json
 from rlexp.app.workspace import Workspace
@@ -25,9 +26,17 @@ from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RlexpError
 from rlexp.metrics.estimate_text import sentence
-from rlexp.reports.drawing.blocks import Callout, ReportDocument, SectionContent, Text, Tone
+from rlexp.reports.drawing.blocks import (
+    Callout,
+    EpisodeFilm,
+    ReportDocument,
+    SectionContent,
+    Text,
+    Tone,
+)
 from rlexp.reports.page.html import ListedExperiment, LiveContent, RenderedPage, render_page
 from rlexp.store.catalogue import stamp_of_tree
+from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import mask_all, mask_known, secret_values
@@ -44,6 +53,8 @@ STATE = "state.json"
 """The name of the document that a page asks for, beside the page."""
 STATE_POLICY = "default-src 'none'"
 """The content security policy of a document that is no page."""
+FILM_POLICY = "default-src 'none'; media-src 'self'; img-src 'self'"
+"""The content security policy of a film: a browser plays it in a page that it makes itself."""
 STATES_SHARE, PAGES_SHARE = 0.05, 0.2
 """Shares of one core that reading states and computing pages may take while runs go on."""
 STATE_AGE, PAGE_AGE = 1.0, 3.0
@@ -132,12 +143,14 @@ class ViewedPage:
         version: A text that changes with its content.
         page: The page.
         answer: The answer of its report; empty without a report.
+        films: The films that it links, by the names of their documents.
     """
 
     records: str
     version: str
     page: RenderedPage
     answer: str
+    films: Mapping[str, EpisodeFilm]
 
 
 class ExperimentView:
@@ -171,6 +184,20 @@ class ExperimentView:
                 computing="" if page else WAITING,
             )
         )
+
+    def film_document(self, name: str) -> ViewDocument | None:
+        """A film that the present page links; None for any other name, and for a changed file."""
+        page = self.page.value
+        film = page.films.get(name) if page else None
+        if film is None:
+            return None
+        try:
+            content = read_file(self._viewer.workspace.folder / film.file)
+        except OSError:
+            return None
+        if sha256(content).hexdigest() != film.sum:
+            return None
+        return ViewDocument(content=content, media_type=media_type(film.file), policy=FILM_POLICY)
 
     def listed(self) -> ListedExperiment:
         """The experiment in the list; its state may still be unread."""
@@ -224,7 +251,10 @@ class ExperimentView:
 
     def _files(self) -> str | None:
         stamp = stamp_of_tree(os.path.realpath(self.paths.folder), ANY_TIME, files=IGNORED)
-        return None if stamp is None else f"{stamp} {is_held(self.paths.lock)}"
+        if stamp is None:
+            return None
+        films = stamp_of_films(self._viewer.workspace.folder, ANY_TIME)
+        return f"{stamp} {films} {is_held(self.paths.lock)}"
 
     def _make_page(self) -> ViewedPage:
         former, state = self.page.value, self.state.latest(patience=None)
@@ -233,9 +263,15 @@ class ExperimentView:
             return former
         study = self._report()
         number = _digest(repr(study))
-        page = render_page(study, LiveContent(version=number, home="../"))
+        folder = self._viewer.workspace.folder
+        linked = served_films(study, folder)
+        addresses = {film.file: embedded_film(film, folder) for film in study.films}
+        addresses |= {film.file: name for name, film in linked.items()}
+        page = render_page(study, LiveContent(version=number, home="../"), addresses)
         answer = study.card.text if study.card else ""
-        return ViewedPage(records=state.records, version=number, page=page, answer=answer)
+        return ViewedPage(
+            records=state.records, version=number, page=page, answer=answer, films=linked
+        )
 
     def _report(self) -> ReportDocument:
         """The report; where it cannot be computed, a page with the reason."""
@@ -282,7 +318,7 @@ class Viewer:
         self._views: dict[str, ExperimentView] = {}
 
     def document(self, path: str) -> ViewDocument | None:
-        """The document at a path: the list, `EXPERIMENT/`, or the state beside either.
+        """The document at a path: the list, `EXPERIMENT/`, the state beside either, or a film.
 
         Args:
             path: A path relative to the root, after percent-decoding.
@@ -291,7 +327,7 @@ class Viewer:
             None where there is no such document.
         """
         name, slash, rest = path.rpartition("/")
-        if rest not in {"", STATE} or bool(name) != bool(slash):
+        if bool(name) != bool(slash) or not (slash or rest in {"", STATE}):
             return None
         views = self._present()
         if not slash:
@@ -299,7 +335,9 @@ class Viewer:
         view = views.get(name)
         if view is None:
             return None
-        return view.state_document() if rest else view.page_document()
+        if rest == STATE:
+            return view.state_document()
+        return view.film_document(rest) if rest else view.page_document()
 
     def has(self, experiment: str) -> bool:
         """Whether there is an experiment of this name."""

@@ -132,14 +132,27 @@ def with_annotations(
 
 
 def render_files(
-    study: ReportDocument, formats: Sequence[str], folder: Path, figures: Path | None
+    study: ReportDocument,
+    formats: Sequence[str],
+    folder: Path,
+    figures: Path | None,
+    films: Mapping[str, str],
 ) -> dict[Path, bytes]:
-    """The content of every file of a report; figures for print only where they have a folder."""
+    """The content of every file of a report.
+
+    Args:
+        study: The report.
+        formats: The formats.
+        folder: The folder of the report.
+        figures: The folder of the figures for print; None for none.
+        films: The addresses of the films by the names of their files.
+    """
     links = {"figures": os.path.relpath(figures, folder)} if figures else {}
     files: dict[Path, bytes] = {}
     for name in formats:
         files |= {
-            folder / path: content for path, content in _rendered(study, name, links).items()
+            folder / path: content
+            for path, content in _rendered(study, name, links, films).items()
         }
     if figures:
         drawn = import_module("rlexp.reports.figures").draw_figures(study)
@@ -169,10 +182,12 @@ def _finished(evidence: Evidence) -> str:
     return ", ".join(parts + [f"{count:,} {name}" for name, count in others.items() if count])
 
 
-def _rendered(study: ReportDocument, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
+def _rendered(
+    study: ReportDocument, name: str, links: Mapping[str, str], films: Mapping[str, str]
+) -> Mapping[str, bytes]:
     """The files of one format by name; some formats link the figures by relative paths."""
     if name == "html":
-        page: str = import_module("rlexp.reports.page.html").render_html(study)
+        page: str = import_module("rlexp.reports.page.html").render_html(study, films)
         return {"report.html": page.encode()}
     module = {"latex": "latex", "csv": "as_csv", "json": "as_json", "md": "markdown"}[name]
     renderer = import_module(f"rlexp.reports.formats.{module}")
