@@ -11,10 +11,12 @@ from math import inf, isfinite, sqrt
 from rlexp.stats.aggregate import Statistic
 from rlexp.stats.difference import Difference
 from rlexp.stats.permutation import (
+    EXACT_RELABELLINGS,
     PermutationDistribution,
     difference_of,
     moved,
     permutation_distribution,
+    relabellings,
     smallest_p,
     squared_error,
 )
@@ -105,7 +107,8 @@ class DifferenceTest:
             end = estimate + (distance if error > 0 else -distance)
         if self._p(end + (end - estimate)) > alpha:
             return inf if error > 0 else -inf
-        return end if self._distribution(end).random else self._refined(estimate, end, alpha)
+        is_random = relabellings(self.x, self.y) > EXACT_RELABELLINGS
+        return end if is_random else self._refined(estimate, end, alpha)
 
     def _refined(self, estimate: float, end: float, alpha: float) -> float:
         """The end by bisection: few relabellings have few critical values, far from each other."""

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.reporting.build import (
+    make_brief_report,
     make_report,
     read_formats,
     read_phase,
@@ -304,6 +305,18 @@ def compute_report(
     experiments = [workspace.experiment(e.name) for e in evidence.experiments]
     study = with_films(with_annotations(study, experiments), evidence, workspace)
     return evidence, study
+
+
+def compute_brief_report(
+    request: ReportRequest, parts: ReportParts, workspace: Workspace
+) -> ReportDocument:
+    """The card of a report with scores and learning curves, and without comparisons.
+
+    Raises:
+        RlexpError: A target or the phase is unknown, or a definition cannot be read.
+    """
+    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace)
+    return make_brief_report(evidence, parts)
 
 
 def _write(path: Path, content: bytes) -> None:

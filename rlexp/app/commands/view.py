@@ -14,7 +14,12 @@ from importlib.metadata import version
 from urllib.parse import quote
 
 from rlexp.app.commands.list_runs import ExperimentRow, experiment_row
-from rlexp.app.commands.report import IGNORED, ReportRequest, compute_report
+from rlexp.app.commands.report import (
+    IGNORED,
+    ReportRequest,
+    compute_brief_report,
+    compute_report,
+)
 from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
@@ -63,6 +68,8 @@ PATIENCE = 1.0
 """Seconds that a request waits for a page or a list that is there for the first time."""
 STATE_PATIENCE = 0.3
 """Seconds that a request waits for a newer state."""
+LARGE = 200
+"""Planned runs from which on the first page has no comparisons until they are computed."""
 MOST_BARS = 12
 """Most running runs with a bar of their progress."""
 ANY_TIME = 1e10
@@ -161,16 +168,18 @@ class ExperimentView:
         self._viewer = viewer
         self.state = Refreshed(viewer.states, self._read_state, STATE_AGE)
         self.page = Refreshed(viewer.pages, self._make_page, PAGE_AGE)
+        self._first: ViewedPage | None = None
 
     def page_document(self) -> ViewDocument:
         """The present page; before the first one, a page that says so."""
         patience = PATIENCE if self.page.value is None else 0.0
-        computed = self.page.latest(patience)
+        computed = self.page.latest(patience) or self._first
         return _as_document(self._notice(WAITING) if computed is None else computed.page)
 
     def state_document(self) -> ViewDocument:
         """The state of the experiment and the version of its page, as JSON."""
-        state, page = self.state.latest(STATE_PATIENCE), self.page.latest()
+        state, complete = self.state.latest(STATE_PATIENCE), self.page.latest()
+        page = complete or self._first
         if state is None:
             return _state_document(PageState(version="", running=False, lines=(READING,)))
         status = state.status
@@ -181,7 +190,7 @@ class ExperimentView:
                 lines=tuple(_state_lines(status)),
                 bars=tuple(map(_bar, status.running[:MOST_BARS])),
                 problems=status.problems,
-                computing="" if page else WAITING,
+                computing="" if complete else COMPARING if page else WAITING,
             )
         )
 
@@ -261,7 +270,14 @@ class ExperimentView:
         assert state is not None
         if former is not None and former.records == state.records:
             return former
-        study = self._report()
+        if former is None and state.row.planned >= LARGE:
+            # Comparisons of many runs take long: the scores are shown while they are computed.
+            self._first = self._page_of(self._report(brief=True), state)
+        page = self._page_of(self._report(), state)
+        self._first = None
+        return page
+
+    def _page_of(self, study: ReportDocument, state: RecordedState) -> ViewedPage:
         number = _digest(repr(study))
         folder = self._viewer.workspace.folder
         linked = served_films(study, folder)
@@ -273,11 +289,13 @@ class ExperimentView:
             records=state.records, version=number, page=page, answer=answer, films=linked
         )
 
-    def _report(self) -> ReportDocument:
-        """The report; where it cannot be computed, a page with the reason."""
+    def _report(self, *, brief: bool = False) -> ReportDocument:
+        """The report, or its brief form; where it cannot be computed, a page with the reason."""
         viewer = self._viewer
         try:
             request = ReportRequest(targets=(self.paths.name,))
+            if brief:
+                return compute_brief_report(request, viewer.parts, viewer.workspace)
             return compute_report(request, viewer.parts, viewer.workspace)[1]
         except RlexpError as error:
             reason = str(error)
@@ -387,6 +405,7 @@ class Viewer:
 
 
 WAITING = "The page is being computed."
+COMPARING = "The comparisons and the details are being computed."
 READING = "The records are being read."
 
 

@@ -74,6 +74,21 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     )
 
 
+def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
+    """Compute the card of a report without comparisons, which take most of the time."""
+    inquiry = _context(evidence, parts)
+    has_one_pair = len(evidence.labels) <= 2
+    card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, figures=True)
+    return ReportDocument(
+        title=join_names(e.name for e in evidence.experiments),
+        subtitle=", ".join(_counts(evidence)),
+        labels=evidence.labels,
+        parts=(),
+        version=version("rlexp"),
+        card=card,
+    )
+
+
 def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> SummaryCard | None:
     """The summary card of one experiment without learning curves, as in its report.
 

@@ -7,7 +7,7 @@ verdicts of `rlexp.reports.analysis.estimates`, so it never differs from the sec
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rlexp.metrics import title_over
+from rlexp.metrics import full_title
 from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
 from rlexp.reports.analysis.estimates import (
     LabelPair,
@@ -116,18 +116,19 @@ def _single(report: ReportContext) -> Answer:
     shown = format_number(interval.estimate, interval.digits)
     where = join_first_names(estimates.tasks, 3)
     seeds = seeds_text(report.evidence, (estimates.label,), estimates.tasks)
-    title = title_over(metric, len(estimates.tasks))
+    title = full_title(metric, len(estimates.tasks))
+    what = f"{title[0].upper()}{title[1:]} of the {unit(report.evidence)}"
     level = format_percentage(interval.level)
     if not possible(interval):
         return Answer(
             tone=Tone.NOTE,
             text=f"{estimates.label} scores {shown} on {where} {seeds}",
-            basis=f"{title} of the {unit(report.evidence)}. No interval: {interval.reason}.",
+            basis=f"{what}. No interval: {interval.reason}.",
         )
     return Answer(
         tone=Tone.GOOD,
         text=f"{estimates.label} scores {shown} {ends(interval, 2)} on {where} {seeds}",
-        basis=f"{title} of the {unit(report.evidence)} with its {level} interval.",
+        basis=f"{what} with its {level} interval.",
     )
 
 
@@ -214,7 +215,7 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     if member.adjusted_p is not None:
         parts.append(format_p_value(member.adjusted_p))
     parts.append(member.comparison.deciding.method)
-    what = f"Difference of the {metric.title} ({verdict_unit(report)})"
+    what = f"Difference of the {full_title(metric)} ({verdict_unit(report)})"
     return f"{what}: {', '.join(parts)}.{_with_more_seeds(decision)}"
 
 
@@ -247,7 +248,7 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     count = f"{decided} of {format_count(len(compared), 'pair')} decided"
     seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
     _, metric = leading_metric(report)
-    basis = f"Differences of the {metric.title} ({verdict_unit(report)}), {count}."
+    basis = f"Differences of the {full_title(metric)} ({verdict_unit(report)}), {count}{_error_rate(report)}."
     if not decided:
         text = f"{_named(labels)}: undecided {seeds}"
         return Answer(tone=Tone.NOTE, text=text, basis=basis)
@@ -265,6 +266,10 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     else:
         text = f"{_named(leaders)} lead {seeds}: no label is better than they are"
     return Answer(tone=Tone.NOTE, text=text, basis=basis)
+
+
+def _error_rate(report: ReportContext) -> str:
+    return f", with a family-wise error of at most {format_percentage(report.settings.alpha)}"
 
 
 def _order(pair: LabelPair) -> tuple[str, str] | None:

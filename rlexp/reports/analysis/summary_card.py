@@ -57,13 +57,20 @@ def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
     )
 
 
-def uncompared_card(report: ReportContext) -> SummaryCard:
-    """The card of labels that are not compared: their number, the cost and what is missing."""
+def uncompared_card(report: ReportContext, *, figures: bool = False) -> SummaryCard:
+    """The card of labels that are not compared: their number, the cost and what is missing.
+
+    Args:
+        report: The report.
+        figures: Whether the card has the scores of every label and learning curves.
+    """
     evidence = report.evidence
     labels = format_count(len(evidence.labels), "label")
     return SummaryCard(
         tone=Tone.NOTE,
         text=f"{labels} on {join_first_names(evidence.tasks, 3)}, not compared with each other",
+        intervals=_intervals(report) if figures else None,
+        curves=tuple(_curves(report)) if figures else (),
         facts=tuple(_facts(evidence)),
     )
 
@@ -169,4 +176,5 @@ def _missing(evidence: Evidence) -> str:
     total = len(evidence.members)
     if not absent:
         return f"none, every planned run has a score ({total:,} of {total:,})"
-    return f"{len(absent):,} of {total:,} runs have no score ({run_states_text(absent)})"
+    verb = "has" if len(absent) == 1 else "have"
+    return f"{len(absent):,} of {total:,} runs {verb} no score ({run_states_text(absent)})"
