@@ -7,10 +7,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
+from typing import ClassVar
 from urllib.parse import quote
 
 from rlexp.app.commands.list_runs import ExperimentRow, experiment_row
@@ -23,9 +24,10 @@ from rlexp.app.commands.report import (
 from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.build import read_phase
 from rlexp.app.reporting.films import embedded_film, media_type, served_films, stamp_of_films
 from rlexp.app.reporting.refreshed import BackgroundWorker, Refreshed
-from rlexp.app.results import to_json
+from rlexp.app.results import Schema, to_json
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.engine.sweep_view import SweepStatus
@@ -293,7 +295,9 @@ class ExperimentView:
         """The report, or its brief form; where it cannot be computed, a page with the reason."""
         viewer = self._viewer
         try:
-            request = ReportRequest(targets=(self.paths.name,))
+            request = ReportRequest(
+                targets=(self.paths.name,), phase=viewer.phase, overrides=viewer.overrides
+            )
             if brief:
                 return compute_brief_report(request, viewer.parts, viewer.workspace)
             return compute_report(request, viewer.parts, viewer.workspace)[1]
@@ -315,19 +319,25 @@ class Viewer:
         workspace: The workspace.
         parts: The sections and settings of the reports.
         leading: The aggregate in the list of experiments.
+        phase: The phase of the pages; None for that of a report by default.
+        overrides: Changed settings of the reports.
         states: Reads the states of experiments.
         pages: Computes pages.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(
+        self, workspace: Workspace, *, phase: str | None = None, overrides: Sequence[str] = ()
+    ) -> None:
         """Read the settings of the reports.
 
         Raises:
-            ConfigError: A file of the configuration is wrong.
+            ConfigError: A file of the configuration, the phase or a setting is wrong.
         """
+        read_phase(phase)
         self.workspace = workspace
+        self.phase, self.overrides = phase, tuple(overrides)
         # Hydra composes in the main thread only.
-        self.parts: ReportParts = read_report((), workspace.folder, workspace.allowed)
+        self.parts: ReportParts = read_report(overrides, workspace.folder, workspace.allowed)
         self.leading: HeadlineAggregate = read_headline_aggregate(
             workspace.folder, workspace.allowed
         )
@@ -409,16 +419,44 @@ COMPARING = "The comparisons and the details are being computed."
 READING = "The records are being read."
 
 
-def view(target: str | None, workspace: Workspace) -> Viewer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedAddress:
+    """Where `rlexp view` serves its pages until it ends.
+
+    Attributes:
+        address: The address of the page, with the token that gives access.
+        port: The port on 127.0.0.1.
+    """
+
+    schema: ClassVar[Schema] = Schema("served-address")
+
+    address: str
+    port: int
+
+
+def view(
+    target: str | None,
+    workspace: Workspace,
+    *,
+    phase: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Viewer:
     """The documents of a workspace, of which the first is that of a target.
 
+    Args:
+        target: An experiment; None for the list.
+        workspace: The workspace.
+        phase: The phase of the pages; None for that of a report by default.
+        overrides: Changed settings of `conf/report.yaml`.
+
     Raises:
-        RlexpError: There is no such experiment, or the configuration of reports is wrong.
+        RlexpError: There is no such experiment, phase or setting, or the configuration of reports
+            is wrong.
     """
     if target is not None:
         workspace.experiment(target)
     workspace.make_allowed_importable()
-    return Viewer(workspace)
+    return Viewer(workspace, phase=phase, overrides=overrides)
 
 
 def page_path(target: str | None, workspace: Workspace) -> str:

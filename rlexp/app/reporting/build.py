@@ -78,7 +78,7 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute the card of a report without comparisons, which take most of the time."""
     inquiry = _context(evidence, parts)
     has_one_pair = len(evidence.labels) <= 2
-    card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, figures=True)
+    card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, pending=True)
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),

@@ -109,27 +109,32 @@ def _search(sweep: SweepEvidence) -> Answer:
 def _single(report: ReportContext) -> Answer:
     """The leading metric of the only label."""
     estimates = aggregates(report)[0]
-    name, metric = leading_metric(report)
+    name, _ = leading_metric(report)
     if name not in estimates.intervals:
         return Answer(tone=Tone.PROBLEM, text=f"no result: {estimates.reasons[name]}")
     interval = estimates.intervals[name]
     shown = format_number(interval.estimate, interval.digits)
     where = join_first_names(estimates.tasks, 3)
     seeds = seeds_text(report.evidence, (estimates.label,), estimates.tasks)
-    title = full_title(metric, len(estimates.tasks))
-    what = f"{title[0].upper()}{title[1:]} of the {unit(report.evidence)}"
     level = format_percentage(interval.level)
     if not possible(interval):
         return Answer(
             tone=Tone.NOTE,
             text=f"{estimates.label} scores {shown} on {where} {seeds}",
-            basis=f"{what}. No interval: {interval.reason}.",
+            basis=f"{scored_by(report)}. No interval: {interval.reason}.",
         )
     return Answer(
         tone=Tone.GOOD,
         text=f"{estimates.label} scores {shown} {ends(interval, 2)} on {where} {seeds}",
-        basis=f"{what} with its {level} interval.",
+        basis=f"{scored_by(report)} with its {level} interval.",
     )
+
+
+def scored_by(report: ReportContext) -> str:
+    """The leading metric and what it aggregates, as the beginning of a sentence."""
+    _, metric = leading_metric(report)
+    title = full_title(metric, len(report.evidence.tasks))
+    return f"{title[0].upper()}{title[1:]} of the {unit(report.evidence)}"
 
 
 def _of_pair(pair: LabelPair, report: ReportContext) -> Answer:

@@ -6,7 +6,7 @@ from math import fsum
 
 from rlexp.metrics.estimate_text import decimals_of_width, with_ends
 from rlexp.records.selection import DEFAULT, Selection
-from rlexp.reports.analysis.answer import answer
+from rlexp.reports.analysis.answer import answer, scored_by
 from rlexp.reports.analysis.cost import total_cost
 from rlexp.reports.analysis.curve_figures import (
     SCORE_BY_STEPS,
@@ -57,20 +57,23 @@ def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
     )
 
 
-def uncompared_card(report: ReportContext, *, figures: bool = False) -> SummaryCard:
+def uncompared_card(report: ReportContext, *, pending: bool = False) -> SummaryCard:
     """The card of labels that are not compared: their number, the cost and what is missing.
 
     Args:
         report: The report.
-        figures: Whether the card has the scores of every label and learning curves.
+        pending: Whether the comparisons are being computed: the card then has the scores of every
+            label and learning curves.
     """
     evidence = report.evidence
     labels = format_count(len(evidence.labels), "label")
+    compared = "being compared" if pending else "not compared with each other"
     return SummaryCard(
         tone=Tone.NOTE,
-        text=f"{labels} on {join_first_names(evidence.tasks, 3)}, not compared with each other",
-        intervals=_intervals(report) if figures else None,
-        curves=tuple(_curves(report)) if figures else (),
+        text=f"{labels} on {join_first_names(evidence.tasks, 3)}, {compared}",
+        basis=f"{scored_by(report)}." if pending else "",
+        intervals=_intervals(report) if pending else None,
+        curves=tuple(_curves(report)) if pending else (),
         facts=tuple(_facts(evidence)),
     )
 
