@@ -220,7 +220,7 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     if member.adjusted_p is not None:
         parts.append(format_p_value(member.adjusted_p))
     parts.append(member.comparison.deciding.method)
-    what = f"Difference of the {full_title(metric)} ({verdict_unit(report)})"
+    what = f"Difference of the {full_title(metric)} of the {verdict_unit(report)}"
     return f"{what}: {', '.join(parts)}.{_with_more_seeds(decision)}"
 
 
@@ -253,7 +253,7 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     count = f"{decided} of {format_count(len(compared), 'pair')} decided"
     seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
     _, metric = leading_metric(report)
-    basis = f"Differences of the {full_title(metric)} ({verdict_unit(report)}), {count}{_error_rate(report)}."
+    basis = f"Differences of the {full_title(metric)} of the {verdict_unit(report)}, {count}{_error_rate(report)}."
     if not decided:
         text = f"{_named(labels)}: undecided {seeds}"
         return Answer(tone=Tone.NOTE, text=text, basis=basis)
