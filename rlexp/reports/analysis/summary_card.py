@@ -132,9 +132,10 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
         rows.append((phase, *means, counts))
     names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
     gap = assessment.optimism
-    overstated = (
-        "" if gap is None else f"Optimism of tuning: {with_ends(gap, decimals_of_width(gap))}. "
-    )
+    overstated = ""
+    if gap is not None:
+        shown = with_ends(gap, decimals_of_width(gap))
+        overstated = f"Optimism of tuning (tuning score minus test score): {shown}. "
     return Table(
         name="answer-phases",
         title="Mean score by phase",
