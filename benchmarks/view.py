@@ -75,9 +75,10 @@ def measure(folder: Path, runs: int) -> dict[str, Measured]:
     run = make(folder, runs).runs()[-1].folder
     aside = folder / "aside"
     shutil.move(run, aside)
+    results: dict[str, Measured] = {}
     with served(folder) as (process, address):
         start = processor_seconds(process)
-        results = {"start": {"s": 0.0, "processor_s": start, "share": 0.0}}
+        results["start"] = {"s": 0.0, "processor_s": start, "share": 0.0}
         results["first page"] = measured(process, address, lambda s: bool(s["version"]))
         complete = measured(process, address, lambda s: bool(s["version"]) and not s["computing"])
         results["complete page"] = complete
