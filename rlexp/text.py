@@ -47,6 +47,8 @@ MOST_DECIMALS = 6
 
 SIGNIFICANT = 4
 """Most digits of a number that is written in powers of ten."""
+LEAST_P = 1e-4
+"""P-values below this are not written as numbers."""
 
 
 def format_number(value: float, digits: int) -> str:
@@ -125,6 +127,11 @@ def format_score(value: float, digits: int = 2, separator: str = ",") -> str:
 def format_roughly(value: float) -> str:
     """A number with two digits: as many as a standard deviation of few runs deserves."""
     return f"{float(f'{value:.2g}'):g}"
+
+
+def format_p_value(p: float) -> str:
+    """A p-value with three significant digits (`p = 0.0317`, `p < 0.0001`)."""
+    return f"p < {LEAST_P:.4f}" if p < LEAST_P else f"p = {p:.3g}"
 
 
 def format_percentage(share: float) -> str:
@@ -304,6 +311,15 @@ def safe_for_terminal(text: str, kept: str = "\n\t") -> str:
     return "".join(
         c if c.isprintable() or c in kept else "\N{REPLACEMENT CHARACTER}" for c in text
     )
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first sentence of a text, with its full stop, and the rest, which may be empty.
+
+    A sentence may begin with a label in small letters, so any character may follow the space.
+    """
+    first, *rest = re.split(r"(?<=[.?!]) ", text, maxsplit=1)
+    return first, "".join(rest)
 
 
 def spell_missing_characters(text: str, is_available: Callable[[str], bool]) -> str:

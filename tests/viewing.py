@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -64,9 +64,12 @@ class Client:
 
 
 @contextmanager
-def served(workspace: Workspace) -> Iterator[Client]:
-    """A client of a server of this workspace."""
-    server = PageServer(0, view(None, workspace).document)
+def served(
+    workspace: Workspace, *, phase: str | None = None, overrides: Sequence[str] = ()
+) -> Iterator[Client]:
+    """A client of a server of this workspace, whose reports have this phase and these settings."""
+    viewer = view(None, workspace, phase=phase, overrides=overrides)
+    server = PageServer(0, viewer.document)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

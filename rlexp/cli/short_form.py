@@ -62,22 +62,16 @@ def show_warnings(blocks: "Iterable[Block]", console: "Console", details: str) -
     `details` is the command that shows everything.
     """
     from rlexp.reports.drawing.blocks import Callout, Tone
-    from rlexp.text import format_count
+    from rlexp.text import first_sentence, format_count
 
     warnings = [
         b.text for b in blocks if isinstance(b, Callout) and b.tone in {Tone.WARNING, Tone.PROBLEM}
     ]
     for text in warnings[:MOST_WARNINGS]:
-        console.paragraph(f"Warning: {first_sentence(text)}", style="yellow")
+        console.paragraph(f"Warning: {first_sentence(text)[0]}", style="yellow")
     if len(warnings) > MOST_WARNINGS:
         more = format_count(len(warnings) - MOST_WARNINGS, "more warning")
         console.paragraph(f"{more}: {details}", style="yellow")
-
-
-def first_sentence(text: str) -> str:
-    """The text up to the first full stop before a space, with the stop."""
-    head, stop, _ = text.partition(". ")
-    return f"{head}." if stop else text
 
 
 def show_short_comparison(result: "Comparison", console: "Console", details: str) -> None:

@@ -12,7 +12,8 @@ class Metric(Protocol):
     """An aggregate of scores.
 
     A metric with another name over several tasks than on one task declares it in an attribute
-    `title_of_several_tasks`. A metric that equals an `rlexp.stats.aggregate.Aggregate` can declare it in an attribute
+    `title_of_several_tasks`. One whose title is a short form declares the long form in `full_title`.
+    A metric that equals an `rlexp.stats.aggregate.Aggregate` can declare it in an attribute
     `aggregate`: its intervals are then computed much faster.
     """
 
@@ -24,6 +25,12 @@ class Metric(Protocol):
     def __call__(self, scores: TaskScores, /) -> NDArray[np.float64]:
         """Return the value, of shape (…), of scores of shape (…, N)."""
         ...
+
+
+def full_title(metric: Metric, tasks: int = 1) -> str:
+    """The name of a metric over this number of tasks, without an unexplained short form."""
+    title: str = getattr(metric, "full_title", title_over(metric, tasks))
+    return title
 
 
 def title_over(metric: Metric, tasks: int) -> str:

@@ -20,6 +20,7 @@ class InterquartileMean:
     """
 
     title: ClassVar[str] = "IQM"
+    full_title: ClassVar[str] = "interquartile mean (IQM)"
     higher_is_better: ClassVar[bool] = True
     cut: Cut = "exact"
 

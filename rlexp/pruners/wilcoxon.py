@@ -8,6 +8,7 @@ from annotated_types import Ge, Interval
 from rlexp.protocol.identity import Identity
 from rlexp.pruners import PruningPoint
 from rlexp.stats.sequential.racing import worse_than_best
+from rlexp.text import format_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +35,4 @@ class Wilcoxon:
         p = worse_than_best(point.scores, point.best, self.threshold)
         if p is None:
             return None
-        return f"worse than the best trial on {len(point.scores)} seeds (p = {p:.3g})"
+        return f"worse than the best trial on {len(point.scores)} seeds ({format_p_value(p)})"

@@ -4,17 +4,22 @@ An interval that inverts the test of the verdict cannot contradict the verdict: 
 only if the pair is undecided.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf, isfinite, sqrt
+
+import numpy as np
 
 from rlexp.stats.aggregate import Statistic
 from rlexp.stats.difference import Difference
 from rlexp.stats.permutation import (
+    EXACT_RELABELLINGS,
     PermutationDistribution,
     difference_of,
     moved,
     permutation_distribution,
+    relabellings,
     smallest_p,
     squared_error,
 )
@@ -64,6 +69,9 @@ class DifferenceTest:
     def interval(self, alpha: float, *, rejected: bool) -> tuple[float, float] | str:
         """Ends of the interval of all differences with a p-value above alpha.
 
+        The interval is remembered: when a report of many labels is computed again after one run
+        has ended, the intervals of most pairs are the same.
+
         Args:
             alpha: Level of the test.
             rejected: Whether the verdict rejects the difference 0.
@@ -71,6 +79,11 @@ class DifferenceTest:
         Returns:
             The ends, or the reason why there are none.
         """
+        if not isinstance(self.statistic, Hashable):
+            return self._interval(alpha, rejected=rejected)
+        return _remembered_interval(_HashableTest.of(self), alpha, rejected)
+
+    def _interval(self, alpha: float, *, rejected: bool) -> tuple[float, float] | str:
         if self.smallest_p > alpha:
             return (
                 f"the smallest possible p-value, {self.smallest_p:.3g}, is above {alpha:.3g}: "
@@ -105,7 +118,8 @@ class DifferenceTest:
             end = estimate + (distance if error > 0 else -distance)
         if self._p(end + (end - estimate)) > alpha:
             return inf if error > 0 else -inf
-        return end if self._distribution(end).random else self._refined(estimate, end, alpha)
+        is_random = relabellings(self.x, self.y) > EXACT_RELABELLINGS
+        return end if is_random else self._refined(estimate, end, alpha)
 
     def _refined(self, estimate: float, end: float, alpha: float) -> float:
         """The end by bisection: few relabellings have few critical values, far from each other."""
@@ -148,6 +162,55 @@ class DifferenceTest:
         """The interval with the end beside 0 moved to the side on which the verdict puts it."""
         end = self._bisected(estimate, 0.0, alpha) if rejected else 0.0
         return (end, high) if estimate > 0 else (low, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _HashableTest:
+    """A `DifferenceTest` whose scores are bytes, so that equal tests have one hash."""
+
+    scores: tuple[bytes, bytes]
+    sizes: tuple[tuple[int, ...], tuple[int, ...]]
+    statistic: Statistic
+    resampling: Resampling
+    repetitions: int
+    guard: Difference | None
+
+    @classmethod
+    def of(cls, test: DifferenceTest) -> "_HashableTest":
+        return cls(
+            scores=(_as_bytes(test.x), _as_bytes(test.y)),
+            sizes=(test.x.sizes, test.y.sizes),
+            statistic=test.statistic,
+            resampling=test.resampling,
+            repetitions=test.repetitions,
+            guard=test.guard,
+        )
+
+    def test(self) -> DifferenceTest:
+        """The test."""
+        x, y = (
+            TaskScores(np.frombuffer(scores, dtype=np.float64), sizes)
+            for scores, sizes in zip(self.scores, self.sizes, strict=True)
+        )
+        return DifferenceTest(
+            x=x,
+            y=y,
+            statistic=self.statistic,
+            resampling=self.resampling,
+            repetitions=self.repetitions,
+            guard=self.guard,
+        )
+
+
+def _as_bytes(scores: TaskScores) -> bytes:
+    return np.asarray(scores.values, dtype=np.float64).tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _remembered_interval(
+    test: _HashableTest, alpha: float, rejected: bool
+) -> tuple[float, float] | str:
+    return test.test()._interval(alpha, rejected=rejected)  # noqa: SLF001
 
 
 def t_test(difference: Difference, shift: float) -> float:

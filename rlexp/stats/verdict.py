@@ -15,6 +15,7 @@ from rlexp.stats.pilot import detectable_differences
 from rlexp.stats.power import QUICK, ComparisonPlan, check_levels
 from rlexp.stats.reach import Correction, DetectableDifferences, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
+from rlexp.text import format_p_value
 
 
 # Without slots: what could be found is computed once, and only if it is asked for.
@@ -191,8 +192,7 @@ def _primary_p(member: FamilyMember) -> str:
 def _p(p: float | None, member: FamilyMember) -> str:
     if p is None:
         return "no p-value"
-    value = "p < 0.0001" if p < 1e-4 else f"p = {p:.3g}"
-    return f"{value}{_adjustment(member)}"
+    return f"{format_p_value(p)}{_adjustment(member)}"
 
 
 def _adjustment(member: FamilyMember) -> str:

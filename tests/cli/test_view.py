@@ -1,21 +1,26 @@
 """`rlexp view` serves pages to this machine only, changes nothing, and follows the records."""
 
+import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pexpect
 import pytest
 from command_line import typed
-from stored_runs import PROVENANCE, stored, study
+from stored_runs import PROVENANCE, configuration, stored, study
 from viewing import Client, served
 
 from rlexp.app.commands import view as use_case
 from rlexp.app.commands.report import compute_report
 from rlexp.cli.look.page_server import PageServer
+from rlexp.protocol.seeds import Phase
 
 RUNS = 60
 """Runs of an experiment that is large enough for a catalogue."""
@@ -219,6 +224,58 @@ def test_secrets_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert secret not in page + client.get().content.decode()
 
 
+def test_a_large_experiment_has_scores_before_its_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the comparisons are computed, the page has the scores of every label."""
+    computing, shown = threading.Event(), threading.Event()
+
+    def waits(*arguments: object) -> object:
+        computing.set()
+        shown.wait(120)
+        return compute_report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(use_case, "compute_report", waits)
+    monkeypatch.setattr(use_case, "LARGE", 9)
+    labels = ("ppo", "a2c", "dqn")
+    experiment = stored(study(tmp_path).layout, "alpha", *map(configuration, labels))
+    for label in labels:
+        for seed in range(3):
+            experiment.complete(seed, 10.0 * seed, label=label)
+    with served(study(tmp_path)) as client:
+        client.get("alpha/")
+        assert computing.wait(120)
+        first = client.get("alpha/").content.decode()
+        state = client.get("alpha/state.json").state
+        assert "3 labels on CartPole-v1, being compared" in first
+        assert "Interquartile mean (IQM) of the return." in first
+        assert state["computing"]
+        shown.set()
+        page = client.page("alpha", other_than=state["version"])
+        assert "being compared" not in page
+        assert "Verdict on every pair" in page
+        assert "" == client.get("alpha/state.json").state["computing"]
+
+
+def test_phase_and_settings_are_those_of_the_report(tmp_path: Path) -> None:
+    """`--phase` and `--set` change the pages; a wrong one is refused before anything is served."""
+    experiment = stored(study(tmp_path).layout, "alpha")
+    experiment.complete(0, 10.0, phase=Phase.TUNING)
+    settings = ("section=[protocol]",)
+    with served(study(tmp_path), phase="tuning", overrides=settings) as client:
+        page = client.page("alpha")
+        assert "1 of 2 tuning runs finished" in page
+        assert 'id="protocol"' in page
+        assert 'id="verdicts"' not in page
+    for words, said in (
+        (("--phase", "tset"), "there is no phase 'tset'"),
+        (("--set", "levl=0.9"), "levl"),
+    ):
+        refused = typed(tmp_path, "view", *words)
+        assert (2, "", 1) == (refused.code, refused.out, len(refused.err.splitlines()))
+        assert said in refused.err
+
+
 def test_an_unknown_experiment_is_one_line(tmp_path: Path) -> None:
     """The error names the experiments that there are, and nothing is served."""
     stored(study(tmp_path).layout, "alpha")
@@ -250,3 +307,19 @@ def test_ctrl_c_ends_the_command_without_an_error(tmp_path: Path) -> None:
     command.close()
     assert 0 == command.exitstatus
     assert command.before.replace("^C", "").strip() == ""
+
+
+def test_json_is_one_document_with_the_address(tmp_path: Path) -> None:
+    """A script reads the address from a pipe while the pages are served."""
+    stored(study(tmp_path).layout, "alpha").complete(0, 10.0)
+    words = [sys.executable, "-m", "rlexp", "view", "alpha", "--json"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        lines = iter(command.stdout.readline, b"}\n")
+        document = json.loads(b"".join(lines) + b"}")
+        with urlopen(document["address"], timeout=120) as answer:
+            assert 200 == answer.status
+        command.send_signal(signal.SIGINT)
+        assert 0 == command.wait(120)
+    assert f":{document['port']}/" in document["address"]
+    assert "served-address" == document["schema"]["name"]

@@ -6,13 +6,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from in_full import long
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
-from stored_runs import configuration, stored, study
+from stored_runs import configuration, ended, evaluated, stored, study
 from viewing import served
+
+from rlexp.records.events import Ending
+from rlexp.records.film import FilmRecord
+from rlexp.store.films import write_description
+from rlexp.store.ledger import sum_of_file
 
 pytest_plugins = ("browser_pages",)
 
@@ -202,3 +209,33 @@ def test_a_real_sweep_moves_on_the_page(browser: Browser, tmp_path: Path) -> Non
             assert 0 == process.wait(300)
             expect(strip).to_contain_text("Winner by selection seeds", timeout=PATIENCE)
             expect(page.locator("#answer")).to_contain_text("winner", timeout=PATIENCE)
+
+
+def test_a_film_of_the_page_is_shown(browser: Browser, tmp_path: Path) -> None:
+    """The policy of the page allows the film that the page contains, and nothing else is loaded."""
+    experiment = stored(study(tmp_path).layout, "alpha")
+    weights = "5" * 64
+    end = replace(ended(Ending.COMPLETED), weights=weights)
+    run = experiment.attempt(0, [evaluated(100, 9.0, 11.0, final=True), end])
+    video = tmp_path / "videos" / run.folder.name / "film.gif"
+    video.parent.mkdir(parents=True)
+    Image.new("P", (4, 3)).save(video)
+    film = FilmRecord(
+        sum=sum_of_file(video) or "",
+        weights=weights,
+        step=100,
+        checkpoint=False,
+        draw=0,
+        episode=0,
+        deterministic=True,
+        episode_return=10.0,
+        length=7,
+    )
+    write_description(video, film)
+    with served(study(tmp_path)) as client:
+        client.page("alpha")
+        with opened(browser, f"{client.server.address}alpha/") as page:
+            page.locator("#films summary").click()
+            shown = page.locator("#films img")
+            expect(shown).to_be_visible()
+            assert [4, 3] == shown.evaluate("image => [image.naturalWidth, image.naturalHeight]")

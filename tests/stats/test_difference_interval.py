@@ -407,3 +407,23 @@ def test_a_pair_with_spread_and_within_reach_has_an_interval(
     low, high = ends(member.comparison.difference)
     assert low <= member.comparison.difference.estimate <= high
     assert (low <= 0 <= high) == (not member.different)
+
+
+@pytest.mark.parametrize("runs", [4, 30])
+def test_a_remembered_interval_is_that_of_a_new_computation(runs: int) -> None:
+    """Tests that differ in one score, level, statistic or seed do not share an interval."""
+    draw = np.random.default_rng(runs)
+    x, other, y = (TaskScores.from_tasks([draw.normal(size=runs)]) for _ in range(3))
+    base = DifferenceTest(
+        x=x, y=y, statistic=mean, resampling=Resampling(repetitions=999), repetitions=999
+    )
+    changed = (
+        replace(base, x=other),
+        replace(base, y=other),
+        replace(base, statistic=median),
+        replace(base, resampling=Resampling(seed=1, repetitions=999)),
+    )
+    for test in (base, *changed, base):
+        for alpha in (0.1, 0.2):
+            expected = test._interval(alpha, rejected=False)
+            assert expected == test.interval(alpha, rejected=False)

@@ -25,7 +25,10 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
+from rlexp.records.film import FilmRecord
+from rlexp.store.films import FOLDER, write_description
 from rlexp.store.layout import RunPaths
+from rlexp.store.ledger import sum_of_file
 from rlexp.store.runs import read_run
 
 if TYPE_CHECKING:
@@ -192,7 +195,7 @@ def _play(
         allowed=workspace.allowed,
     )
     played = player.play(request.episodes, observer)
-    films, problem = _film(player, request, _stem(workspace, policy, request), ending)
+    films, problem = _film(player, policy, request, _stem(workspace, policy, request), ending)
     more = request.command(name, request.draw + 1, workspace.allowed)
     environment = player.training.environment
     return PolicyEvaluation(
@@ -274,20 +277,43 @@ def _prepare_films() -> str:
 
 
 def _stem(workspace: Workspace, policy: Policy, request: EvaluationRequest) -> str:
-    folder = workspace.folder / (request.output or f"videos/{policy.spec.name}")
+    folder = workspace.folder / (request.output or f"{FOLDER}/{policy.spec.name}")
     return f"{folder}/step-{policy.step}-draw-{request.draw}"
 
 
 def _film(
-    player: "Player", request: EvaluationRequest, stem: str, ending: str
+    player: "Player", policy: Policy, request: EvaluationRequest, stem: str, ending: str
 ) -> tuple[list[FilmedEpisode], str | None]:
     """Film episodes; returns the videos and the error of the first video that failed."""
     films: list[FilmedEpisode] = []
     try:
-        films.extend(
-            player.film(number, Path(f"{stem}-episode-{number}{ending}"))
-            for number in range(request.video)
-        )
+        for number in range(request.video):
+            film = player.film(number, Path(f"{stem}-episode-{number}{ending}"))
+            films.append(film)
+            _describe(film, number, player, policy)
     except RlexpError as error:
         return films, str(error)
     return films, None
+
+
+def _describe(film: FilmedEpisode, number: int, player: "Player", policy: Policy) -> None:
+    """Write beside a video what it shows, for the page of a report.
+
+    Raises:
+        RecordError: The description cannot be written.
+    """
+    description = FilmRecord(
+        sum=sum_of_file(film.file) or "",
+        weights=policy.weights,
+        step=policy.step,
+        checkpoint=policy.checkpoint,
+        draw=player.draw,
+        episode=number,
+        deterministic=player.deterministic,
+        episode_return=film.episode_return,
+        length=film.length,
+    )
+    try:
+        write_description(film.file, description)
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot describe {film.file} for reports: {error}") from error

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.reporting.build import (
+    make_brief_report,
     make_report,
     read_formats,
     read_phase,
@@ -27,6 +28,7 @@ from rlexp.app.reporting.build import (
     with_commands,
 )
 from rlexp.app.reporting.evidence import collect_evidence, read_target
+from rlexp.app.reporting.films import film_addresses, stamp_of_films, with_films
 from rlexp.app.reporting.next_commands import card_commands, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace, cache_folder
@@ -174,7 +176,8 @@ class ReportCache:
         """
         name = _sha256([os.path.realpath(folder), question])
         file = cache_folder() / "reports" / f"{name[:32]}.json"
-        return cls(file, None if experiments is None else _digest(question, experiments))
+        digest = None if experiments is None else _digest(question, experiments, folder)
+        return cls(file, digest)
 
     def load(self) -> CachedReport | None:
         """The cached report, if its inputs and its files are unchanged; else None."""
@@ -265,8 +268,9 @@ def _make(
     """Compute a report, write its files, and cache it."""
     evidence, study = compute_report(request, parts, workspace)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
+    films = film_addresses(study, workspace.folder, folder) if "html" in formats else {}
     files = render_files(
-        study, formats, folder, Path(request.figures) if request.figures else None
+        study, formats, folder, Path(request.figures) if request.figures else None, films
     )
     for path, content in files.items():
         _write(path, content)
@@ -299,7 +303,20 @@ def compute_report(
     )
     study = with_commands(study, tuple(commands), winner_overrides(evidence))
     experiments = [workspace.experiment(e.name) for e in evidence.experiments]
-    return evidence, with_annotations(study, experiments)
+    study = with_films(with_annotations(study, experiments), evidence, workspace)
+    return evidence, study
+
+
+def compute_brief_report(
+    request: ReportRequest, parts: ReportParts, workspace: Workspace
+) -> ReportDocument:
+    """The card of a report with scores and learning curves, and without comparisons.
+
+    Raises:
+        RlexpError: A target or the phase is unknown, or a definition cannot be read.
+    """
+    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace)
+    return make_brief_report(evidence, parts)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -318,15 +335,18 @@ def _folder(workspace: Workspace, evidence: Evidence) -> Path:
     return workspace.folder / "reports" / name
 
 
-def _digest(question: Mapping[str, Any], experiments: Iterable[ExperimentPaths]) -> str | None:
-    """The digest of settings, records, code, versions and secrets; None if it is not reliable."""
+def _digest(
+    question: Mapping[str, Any], experiments: Iterable[ExperimentPaths], workspace: Path
+) -> str | None:
+    """The digest of settings, records, films, code, versions and secrets; None if unreliable."""
     if VARIABLE in json.dumps(question):
         return None
     # A file changed within SETTLED seconds may change again within one tick of its clock.
     before = time.time() - SETTLED
     # The version alone is not enough: an editable installation changes without a new version.
     code = stamp_of_tree(str(Path(rlexp.__file__).parent), before, folders=COMPILED)
-    stamps = [code, *(_stamp(paths, before) for paths in experiments)]
+    stamps = [code, stamp_of_films(workspace, before)]
+    stamps += [_stamp(paths, before) for paths in experiments]
     if None in stamps:
         return None
     versions = [platform.python_version(), *map(_version, PACKAGES)]

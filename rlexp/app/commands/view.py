@@ -7,27 +7,43 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
+from typing import ClassVar
 from urllib.parse import quote
 
 from rlexp.app.commands.list_runs import ExperimentRow, experiment_row
-from rlexp.app.commands.report import IGNORED, ReportRequest, compute_report
+from rlexp.app.commands.report import (
+    IGNORED,
+    ReportRequest,
+    compute_brief_report,
+    compute_report,
+)
 from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.build import read_phase
+from rlexp.app.reporting.films import embedded_film, media_type, served_films, stamp_of_films
 from rlexp.app.reporting.refreshed import BackgroundWorker, Refreshed
-from rlexp.app.results import to_json
+from rlexp.app.results import Schema, to_json
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RlexpError
 from rlexp.metrics.estimate_text import sentence
-from rlexp.reports.drawing.blocks import Callout, ReportDocument, SectionContent, Text, Tone
+from rlexp.reports.drawing.blocks import (
+    Callout,
+    EpisodeFilm,
+    ReportDocument,
+    SectionContent,
+    Text,
+    Tone,
+)
 from rlexp.reports.page.html import ListedExperiment, LiveContent, RenderedPage, render_page
 from rlexp.store.catalogue import stamp_of_tree
+from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import mask_all, mask_known, secret_values
@@ -44,6 +60,8 @@ STATE = "state.json"
 """The name of the document that a page asks for, beside the page."""
 STATE_POLICY = "default-src 'none'"
 """The content security policy of a document that is no page."""
+FILM_POLICY = "default-src 'none'; media-src 'self'; img-src 'self'"
+"""The content security policy of a film: a browser plays it in a page that it makes itself."""
 STATES_SHARE, PAGES_SHARE = 0.05, 0.2
 """Shares of one core that reading states and computing pages may take while runs go on."""
 STATE_AGE, PAGE_AGE = 1.0, 3.0
@@ -52,6 +70,8 @@ PATIENCE = 1.0
 """Seconds that a request waits for a page or a list that is there for the first time."""
 STATE_PATIENCE = 0.3
 """Seconds that a request waits for a newer state."""
+LARGE = 200
+"""Planned runs from which on the first page has no comparisons until they are computed."""
 MOST_BARS = 12
 """Most running runs with a bar of their progress."""
 ANY_TIME = 1e10
@@ -132,12 +152,14 @@ class ViewedPage:
         version: A text that changes with its content.
         page: The page.
         answer: The answer of its report; empty without a report.
+        films: The films that it links, by the names of their documents.
     """
 
     records: str
     version: str
     page: RenderedPage
     answer: str
+    films: Mapping[str, EpisodeFilm]
 
 
 class ExperimentView:
@@ -148,16 +170,18 @@ class ExperimentView:
         self._viewer = viewer
         self.state = Refreshed(viewer.states, self._read_state, STATE_AGE)
         self.page = Refreshed(viewer.pages, self._make_page, PAGE_AGE)
+        self._first: ViewedPage | None = None
 
     def page_document(self) -> ViewDocument:
         """The present page; before the first one, a page that says so."""
         patience = PATIENCE if self.page.value is None else 0.0
-        computed = self.page.latest(patience)
+        computed = self.page.latest(patience) or self._first
         return _as_document(self._notice(WAITING) if computed is None else computed.page)
 
     def state_document(self) -> ViewDocument:
         """The state of the experiment and the version of its page, as JSON."""
-        state, page = self.state.latest(STATE_PATIENCE), self.page.latest()
+        state, complete = self.state.latest(STATE_PATIENCE), self.page.latest()
+        page = complete or self._first
         if state is None:
             return _state_document(PageState(version="", running=False, lines=(READING,)))
         status = state.status
@@ -168,9 +192,23 @@ class ExperimentView:
                 lines=tuple(_state_lines(status)),
                 bars=tuple(map(_bar, status.running[:MOST_BARS])),
                 problems=status.problems,
-                computing="" if page else WAITING,
+                computing="" if complete else COMPARING if page else WAITING,
             )
         )
+
+    def film_document(self, name: str) -> ViewDocument | None:
+        """A film that the present page links; None for any other name, and for a changed file."""
+        page = self.page.value
+        film = page.films.get(name) if page else None
+        if film is None:
+            return None
+        try:
+            content = read_file(self._viewer.workspace.folder / film.file)
+        except OSError:
+            return None
+        if sha256(content).hexdigest() != film.sum:
+            return None
+        return ViewDocument(content=content, media_type=media_type(film.file), policy=FILM_POLICY)
 
     def listed(self) -> ListedExperiment:
         """The experiment in the list; its state may still be unread."""
@@ -224,24 +262,44 @@ class ExperimentView:
 
     def _files(self) -> str | None:
         stamp = stamp_of_tree(os.path.realpath(self.paths.folder), ANY_TIME, files=IGNORED)
-        return None if stamp is None else f"{stamp} {is_held(self.paths.lock)}"
+        if stamp is None:
+            return None
+        films = stamp_of_films(self._viewer.workspace.folder, ANY_TIME)
+        return f"{stamp} {films} {is_held(self.paths.lock)}"
 
     def _make_page(self) -> ViewedPage:
         former, state = self.page.value, self.state.latest(patience=None)
         assert state is not None
         if former is not None and former.records == state.records:
             return former
-        study = self._report()
-        number = _digest(repr(study))
-        page = render_page(study, LiveContent(version=number, home="../"))
-        answer = study.card.text if study.card else ""
-        return ViewedPage(records=state.records, version=number, page=page, answer=answer)
+        if former is None and state.row.planned >= LARGE:
+            # Comparisons of many runs take long: the scores are shown while they are computed.
+            self._first = self._page_of(self._report(brief=True), state)
+        page = self._page_of(self._report(), state)
+        self._first = None
+        return page
 
-    def _report(self) -> ReportDocument:
-        """The report; where it cannot be computed, a page with the reason."""
+    def _page_of(self, study: ReportDocument, state: RecordedState) -> ViewedPage:
+        number = _digest(repr(study))
+        folder = self._viewer.workspace.folder
+        linked = served_films(study, folder)
+        addresses = {film.file: embedded_film(film, folder) for film in study.films}
+        addresses |= {film.file: name for name, film in linked.items()}
+        page = render_page(study, LiveContent(version=number, home="../"), addresses)
+        answer = study.card.text if study.card else ""
+        return ViewedPage(
+            records=state.records, version=number, page=page, answer=answer, films=linked
+        )
+
+    def _report(self, *, brief: bool = False) -> ReportDocument:
+        """The report, or its brief form; where it cannot be computed, a page with the reason."""
         viewer = self._viewer
         try:
-            request = ReportRequest(targets=(self.paths.name,))
+            request = ReportRequest(
+                targets=(self.paths.name,), phase=viewer.phase, overrides=viewer.overrides
+            )
+            if brief:
+                return compute_brief_report(request, viewer.parts, viewer.workspace)
             return compute_report(request, viewer.parts, viewer.workspace)[1]
         except RlexpError as error:
             reason = str(error)
@@ -261,19 +319,25 @@ class Viewer:
         workspace: The workspace.
         parts: The sections and settings of the reports.
         leading: The aggregate in the list of experiments.
+        phase: The phase of the pages; None for that of a report by default.
+        overrides: Changed settings of the reports.
         states: Reads the states of experiments.
         pages: Computes pages.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(
+        self, workspace: Workspace, *, phase: str | None = None, overrides: Sequence[str] = ()
+    ) -> None:
         """Read the settings of the reports.
 
         Raises:
-            ConfigError: A file of the configuration is wrong.
+            ConfigError: A file of the configuration, the phase or a setting is wrong.
         """
+        read_phase(phase)
         self.workspace = workspace
+        self.phase, self.overrides = phase, tuple(overrides)
         # Hydra composes in the main thread only.
-        self.parts: ReportParts = read_report((), workspace.folder, workspace.allowed)
+        self.parts: ReportParts = read_report(overrides, workspace.folder, workspace.allowed)
         self.leading: HeadlineAggregate = read_headline_aggregate(
             workspace.folder, workspace.allowed
         )
@@ -282,7 +346,7 @@ class Viewer:
         self._views: dict[str, ExperimentView] = {}
 
     def document(self, path: str) -> ViewDocument | None:
-        """The document at a path: the list, `EXPERIMENT/`, or the state beside either.
+        """The document at a path: the list, `EXPERIMENT/`, the state beside either, or a film.
 
         Args:
             path: A path relative to the root, after percent-decoding.
@@ -291,7 +355,7 @@ class Viewer:
             None where there is no such document.
         """
         name, slash, rest = path.rpartition("/")
-        if rest not in {"", STATE} or bool(name) != bool(slash):
+        if bool(name) != bool(slash) or not (slash or rest in {"", STATE}):
             return None
         views = self._present()
         if not slash:
@@ -299,7 +363,9 @@ class Viewer:
         view = views.get(name)
         if view is None:
             return None
-        return view.state_document() if rest else view.page_document()
+        if rest == STATE:
+            return view.state_document()
+        return view.film_document(rest) if rest else view.page_document()
 
     def has(self, experiment: str) -> bool:
         """Whether there is an experiment of this name."""
@@ -349,19 +415,48 @@ class Viewer:
 
 
 WAITING = "The page is being computed."
+COMPARING = "The comparisons and the details are being computed."
 READING = "The records are being read."
 
 
-def view(target: str | None, workspace: Workspace) -> Viewer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedAddress:
+    """Where `rlexp view` serves its pages until it ends.
+
+    Attributes:
+        address: The address of the page, with the token that gives access.
+        port: The port on 127.0.0.1.
+    """
+
+    schema: ClassVar[Schema] = Schema("served-address")
+
+    address: str
+    port: int
+
+
+def view(
+    target: str | None,
+    workspace: Workspace,
+    *,
+    phase: str | None = None,
+    overrides: Sequence[str] = (),
+) -> Viewer:
     """The documents of a workspace, of which the first is that of a target.
 
+    Args:
+        target: An experiment; None for the list.
+        workspace: The workspace.
+        phase: The phase of the pages; None for that of a report by default.
+        overrides: Changed settings of `conf/report.yaml`.
+
     Raises:
-        RlexpError: There is no such experiment, or the configuration of reports is wrong.
+        RlexpError: There is no such experiment, phase or setting, or the configuration of reports
+            is wrong.
     """
     if target is not None:
         workspace.experiment(target)
     workspace.make_allowed_importable()
-    return Viewer(workspace)
+    return Viewer(workspace, phase=phase, overrides=overrides)
 
 
 def page_path(target: str | None, workspace: Workspace) -> str:

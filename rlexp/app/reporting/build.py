@@ -14,6 +14,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.run import State
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
@@ -70,6 +71,21 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         version=version("rlexp"),
         card=summary_card(inquiry),
         failed_checks=failed_checks(inquiry),
+    )
+
+
+def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
+    """Compute the card of a report without comparisons, which take most of the time."""
+    inquiry = _context(evidence, parts)
+    has_one_pair = len(evidence.labels) <= 2
+    card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, pending=True)
+    return ReportDocument(
+        title=join_names(e.name for e in evidence.experiments),
+        subtitle=", ".join(_counts(evidence)),
+        labels=evidence.labels,
+        parts=(),
+        version=version("rlexp"),
+        card=card,
     )
 
 
@@ -131,14 +147,27 @@ def with_annotations(
 
 
 def render_files(
-    study: ReportDocument, formats: Sequence[str], folder: Path, figures: Path | None
+    study: ReportDocument,
+    formats: Sequence[str],
+    folder: Path,
+    figures: Path | None,
+    films: Mapping[str, str],
 ) -> dict[Path, bytes]:
-    """The content of every file of a report; figures for print only where they have a folder."""
+    """The content of every file of a report.
+
+    Args:
+        study: The report.
+        formats: The formats.
+        folder: The folder of the report.
+        figures: The folder of the figures for print; None for none.
+        films: The addresses of the films by the names of their files.
+    """
     links = {"figures": os.path.relpath(figures, folder)} if figures else {}
     files: dict[Path, bytes] = {}
     for name in formats:
         files |= {
-            folder / path: content for path, content in _rendered(study, name, links).items()
+            folder / path: content
+            for path, content in _rendered(study, name, links, films).items()
         }
     if figures:
         drawn = import_module("rlexp.reports.figures").draw_figures(study)
@@ -153,13 +182,27 @@ def _counts(evidence: Evidence) -> Iterator[str]:
     if evidence.labels or not evidence.sweeps:
         yield format_count(len(evidence.labels), "label")
         yield format_count(len(evidence.tasks), "task")
-    yield f"{format_count(len(evidence.members), f'{evidence.phase} run')} planned"
+    yield _finished(evidence)
 
 
-def _rendered(study: ReportDocument, name: str, links: Mapping[str, str]) -> Mapping[str, bytes]:
+def _finished(evidence: Evidence) -> str:
+    """How many planned runs finished, failed, are running and are missing."""
+    states = [member.record.state for member in evidence.members]
+    if not states:
+        return f"no {evidence.phase} run"
+    finished, failed, running = map(states.count, (State.COMPLETED, State.FAILED, State.RUNNING))
+    missing = len(states) - finished - failed - running
+    others = {"failed": failed, "running": running, "missing": missing}
+    parts = [f"{finished:,} of {format_count(len(states), f'{evidence.phase} run')} finished"]
+    return ", ".join(parts + [f"{count:,} {name}" for name, count in others.items() if count])
+
+
+def _rendered(
+    study: ReportDocument, name: str, links: Mapping[str, str], films: Mapping[str, str]
+) -> Mapping[str, bytes]:
     """The files of one format by name; some formats link the figures by relative paths."""
     if name == "html":
-        page: str = import_module("rlexp.reports.page.html").render_html(study)
+        page: str = import_module("rlexp.reports.page.html").render_html(study, films)
         return {"report.html": page.encode()}
     module = {"latex": "latex", "csv": "as_csv", "json": "as_json", "md": "markdown"}[name]
     renderer = import_module(f"rlexp.reports.formats.{module}")

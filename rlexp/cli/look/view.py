@@ -1,16 +1,20 @@
 """`rlexp view`: serves the pages of experiments on this machine while runs go on."""
 
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlexp.cli.options import AllowImport, console_for, current_workspace
+from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
+from rlexp.cli.report_settings import PhaseOption, SettingsOption, setting_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rlexp.app.commands.view import ServedAddress
     from rlexp.cli.look.page_server import FindDocument, PageServer
+    from rlexp.console import Console
 
 FIRST_PORT = 8642
 """The port that is tried first if none is asked for."""
@@ -29,22 +33,33 @@ def view(
     opens: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
+    phase: PhaseOption = None,
+    settings: SettingsOption = None,
     allow_import: AllowImport = None,
+    as_json: Json = False,
 ) -> None:
     """Show experiments in a browser while they run.
 
     Only this machine can reach the page. Nothing is written into runs/.
     """
-    from rlexp.app.commands.view import page_path
+    from rlexp.app.commands.view import ServedAddress, page_path
     from rlexp.app.commands.view import view as use_case
 
     workspace = current_workspace(allow_import)
-    viewer = use_case(target, workspace)
+    viewer = use_case(target, workspace, phase=phase, overrides=setting_overrides(settings))
     path = page_path(target, workspace)
     server = listening_server(port, viewer.document)
     with suppress(KeyboardInterrupt), server, browser(server.address + path, opens=opens):
-        console_for().text(f"Serving {server.address}{path} (Ctrl-C ends it)")
+        served = ServedAddress(address=server.address + path, port=server.port)
+        render_result(served, console_for(as_json=as_json), show_address)
+        # A script reads the address from a pipe while the command goes on.
+        sys.stdout.flush()
         server.serve_forever()
+
+
+def show_address(served: "ServedAddress", console: "Console") -> None:
+    """Show the address, and how the command is ended."""
+    console.text(f"Serving {served.address} (Ctrl-C ends it)")
 
 
 def listening_server(port: int | None, find: "FindDocument") -> "PageServer":

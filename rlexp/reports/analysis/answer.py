@@ -7,7 +7,7 @@ verdicts of `rlexp.reports.analysis.estimates`, so it never differs from the sec
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rlexp.metrics import title_over
+from rlexp.metrics import full_title
 from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
 from rlexp.reports.analysis.estimates import (
     LabelPair,
@@ -30,6 +30,7 @@ from rlexp.text import (
     decimals_for_span,
     format_count,
     format_number,
+    format_p_value,
     format_percentage,
     format_roughly,
     join_first_names,
@@ -108,26 +109,32 @@ def _search(sweep: SweepEvidence) -> Answer:
 def _single(report: ReportContext) -> Answer:
     """The leading metric of the only label."""
     estimates = aggregates(report)[0]
-    name, metric = leading_metric(report)
+    name, _ = leading_metric(report)
     if name not in estimates.intervals:
         return Answer(tone=Tone.PROBLEM, text=f"no result: {estimates.reasons[name]}")
     interval = estimates.intervals[name]
     shown = format_number(interval.estimate, interval.digits)
     where = join_first_names(estimates.tasks, 3)
     seeds = seeds_text(report.evidence, (estimates.label,), estimates.tasks)
-    title = title_over(metric, len(estimates.tasks))
     level = format_percentage(interval.level)
     if not possible(interval):
         return Answer(
             tone=Tone.NOTE,
             text=f"{estimates.label} scores {shown} on {where} {seeds}",
-            basis=f"{title} of the {unit(report.evidence)}. No interval: {interval.reason}.",
+            basis=f"{scored_by(report)}. No interval: {interval.reason}.",
         )
     return Answer(
         tone=Tone.GOOD,
         text=f"{estimates.label} scores {shown} {ends(interval, 2)} on {where} {seeds}",
-        basis=f"{title} of the {unit(report.evidence)} with its {level} interval.",
+        basis=f"{scored_by(report)} with its {level} interval.",
     )
+
+
+def scored_by(report: ReportContext) -> str:
+    """The leading metric and what it aggregates, as the beginning of a sentence."""
+    _, metric = leading_metric(report)
+    title = full_title(metric, len(report.evidence.tasks))
+    return f"{title[0].upper()}{title[1:]} of the {unit(report.evidence)}"
 
 
 def _of_pair(pair: LabelPair, report: ReportContext) -> Answer:
@@ -211,10 +218,9 @@ def _basis(pair: LabelPair, decision: Decision, report: ReportContext) -> str:
     if decision.verdict is Verdict.UNDECIDED:
         parts.append(_observed(pair, decision))
     if member.adjusted_p is not None:
-        p = "p < 0.0001" if member.adjusted_p < 1e-4 else f"p = {member.adjusted_p:.2g}"
-        parts.append(p)
+        parts.append(format_p_value(member.adjusted_p))
     parts.append(member.comparison.deciding.method)
-    what = f"Difference of the {metric.title} ({verdict_unit(report)})"
+    what = f"Difference of the {full_title(metric)} of the {verdict_unit(report)}"
     return f"{what}: {', '.join(parts)}.{_with_more_seeds(decision)}"
 
 
@@ -247,7 +253,7 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     count = f"{decided} of {format_count(len(compared), 'pair')} decided"
     seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
     _, metric = leading_metric(report)
-    basis = f"Differences of the {metric.title} ({verdict_unit(report)}), {count}."
+    basis = f"Differences of the {full_title(metric)} of the {verdict_unit(report)}, {count}{_error_rate(report)}."
     if not decided:
         text = f"{_named(labels)}: undecided {seeds}"
         return Answer(tone=Tone.NOTE, text=text, basis=basis)
@@ -265,6 +271,10 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     else:
         text = f"{_named(leaders)} lead {seeds}: no label is better than they are"
     return Answer(tone=Tone.NOTE, text=text, basis=basis)
+
+
+def _error_rate(report: ReportContext) -> str:
+    return f", with a family-wise error of at most {format_percentage(report.settings.alpha)}"
 
 
 def _order(pair: LabelPair) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from math import fsum
 
 from rlexp.metrics.estimate_text import decimals_of_width, with_ends
 from rlexp.records.selection import DEFAULT, Selection
-from rlexp.reports.analysis.answer import answer
+from rlexp.reports.analysis.answer import answer, scored_by
 from rlexp.reports.analysis.cost import total_cost
 from rlexp.reports.analysis.curve_figures import (
     SCORE_BY_STEPS,
@@ -57,13 +57,23 @@ def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
     )
 
 
-def uncompared_card(report: ReportContext) -> SummaryCard:
-    """The card of labels that are not compared: their number, the cost and what is missing."""
+def uncompared_card(report: ReportContext, *, pending: bool = False) -> SummaryCard:
+    """The card of labels that are not compared: their number, the cost and what is missing.
+
+    Args:
+        report: The report.
+        pending: Whether the comparisons are being computed: the card then has the scores of every
+            label and learning curves.
+    """
     evidence = report.evidence
     labels = format_count(len(evidence.labels), "label")
+    compared = "being compared" if pending else "not compared with each other"
     return SummaryCard(
         tone=Tone.NOTE,
-        text=f"{labels} on {join_first_names(evidence.tasks, 3)}, not compared with each other",
+        text=f"{labels} on {join_first_names(evidence.tasks, 3)}, {compared}",
+        basis=f"{scored_by(report)}." if pending else "",
+        intervals=_intervals(report) if pending else None,
+        curves=tuple(_curves(report)) if pending else (),
         facts=tuple(_facts(evidence)),
     )
 
@@ -122,9 +132,10 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
         rows.append((phase, *means, counts))
     names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
     gap = assessment.optimism
-    overstated = (
-        "" if gap is None else f"Optimism of tuning: {with_ends(gap, decimals_of_width(gap))}. "
-    )
+    overstated = ""
+    if gap is not None:
+        shown = with_ends(gap, decimals_of_width(gap))
+        overstated = f"Optimism of tuning (tuning score minus test score): {shown}. "
     return Table(
         name="answer-phases",
         title="Mean score by phase",
@@ -169,4 +180,5 @@ def _missing(evidence: Evidence) -> str:
     total = len(evidence.members)
     if not absent:
         return f"none, every planned run has a score ({total:,} of {total:,})"
-    return f"{len(absent):,} of {total:,} runs have no score ({run_states_text(absent)})"
+    verb = "has" if len(absent) == 1 else "have"
+    return f"{len(absent):,} of {total:,} runs {verb} no score ({run_states_text(absent)})"

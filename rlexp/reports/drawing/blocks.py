@@ -330,13 +330,46 @@ class SummaryCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeFilm:
+    """A film of one episode of a run's final policy, on seeds that no training used.
+
+    Attributes:
+        label: Label of the run.
+        task: Task of the run.
+        run: The run (`EXPERIMENT/RUN`).
+        seed: Seed of the run.
+        draw: Number of the set of fresh seeds.
+        episode: Number of the episode in the set.
+        episode_return: The undiscounted return of the episode, in the task's own reward.
+        length: Length of the episode, in environment steps.
+        deterministic: Whether actions were deterministic.
+        file: The video file, relative to the workspace, with `/` between folders.
+        sum: The sha256 of the video file.
+        bytes: The size of the video file.
+    """
+
+    label: str
+    task: str
+    run: str
+    seed: int
+    draw: int
+    episode: int
+    episode_return: float
+    length: int
+    deterministic: bool
+    file: str
+    sum: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
     """The whole content of a report, computed once: same records, same document, same bytes.
 
     `labels` are the labels under comparison, in the order of their colours. `card` is the answer
     on one screen. `tags` and `notes` are those of the experiments and their runs; a note has the
     name of what it is about, its date (UTC) and its text. `failed_checks` are the reasons for which
-    `--strict` refuses the report.
+    `--strict` refuses the report. `films` are films of episodes, at most one of each label.
     """
 
     title: str
@@ -348,3 +381,4 @@ class ReportDocument:
     tags: tuple[str, ...] = ()
     notes: tuple[tuple[str, str, str], ...] = ()
     failed_checks: tuple[str, ...] = ()
+    films: tuple[EpisodeFilm, ...] = ()

@@ -17,6 +17,7 @@ from typing import Any
 from rlexp.reports.drawing.blocks import (
     Block,
     Callout,
+    EpisodeFilm,
     Figure,
     HeatMap,
     IntervalFigure,
@@ -46,7 +47,13 @@ from rlexp.reports.page.intervals import forest_plot
 from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
 from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
-from rlexp.text import DIRECTION_CONTROLS
+from rlexp.text import (
+    DIRECTION_CONTROLS,
+    first_sentence,
+    format_bytes,
+    format_count,
+    format_score,
+)
 
 PATHS: Mapping[str, str] = {
     "disc": "M-3.6 0a3.6 3.6 0 1 1 7.2 0a3.6 3.6 0 1 1-7.2 0z",
@@ -102,6 +109,43 @@ class PageCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageFilm:
+    """A film of the page, with its address."""
+
+    film: EpisodeFilm
+    address: str
+
+    @property
+    def kind(self) -> str:
+        """How it is shown: `video`, `image`, or `link` for a film that the page does not contain."""
+        if not self.address.startswith("data:"):
+            return "link"
+        return "video" if self.address.startswith("data:video/") else "image"
+
+    @property
+    def heading(self) -> str:
+        """The label, the task and the result of the episode."""
+        film = self.film
+        shown, length = format_score(film.episode_return), format_count(film.length, "step")
+        return f"{film.label} on {film.task}: return {shown} in {length}"
+
+    @property
+    def origin(self) -> str:
+        """The run, its seed and the episode, as a sentence."""
+        film = self.film
+        acting = "deterministic" if film.deterministic else "sampled"
+        return (
+            f"Run {film.run}, seed {film.seed}, final policy, {acting} actions. "
+            f"Fresh episode {film.episode} of seed set {film.draw}."
+        )
+
+    @property
+    def size(self) -> str:
+        """The size of the video file in a readable unit."""
+        return format_bytes(self.film.bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageSection:
     """A section of the page: its content, and its blocks in groups."""
 
@@ -126,6 +170,15 @@ def draw_card(study: ReportDocument, styles: Mapping[str, Style]) -> PageCard | 
         curves=BlockGroup(kind="lines", blocks=curves) if curves else None,
         tables=[drawn_table(table, styles) for table in card.tables],
     )
+
+
+def draw_films(study: ReportDocument, addresses: Mapping[str, str]) -> list[PageFilm]:
+    """Prepare the films that have an address."""
+    return [
+        PageFilm(film=film, address=addresses[film.file])
+        for film in study.films
+        if film.file in addresses
+    ]
 
 
 def script_data(groups: Iterable[BlockGroup], styles: Mapping[str, Style]) -> dict[str, Any]:
@@ -191,7 +244,7 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
 
 
 HERE = Path(__file__).parent
-CSS = ("style.css", "card.css", "points.css", "print.css")
+CSS = ("style.css", "card.css", "films.css", "points.css", "print.css")
 LIVE_CSS = (*CSS, "heat_map.css", "live.css")
 """Style sheets of every live page. A live page cannot add one later, because of its policy."""
 SCRIPTS = ("ticks.js", "tips.js", "plots.js", "parallel.js", "script.js")
@@ -246,20 +299,30 @@ class RenderedPage:
     policy: str
 
 
-def render_html(study: ReportDocument) -> str:
+def render_html(study: ReportDocument, films: Mapping[str, str] | None = None) -> str:
     """Render a report as a page that opens from disk, fits any screen width, and can be printed.
 
     The same report gives the same text, which is valid UTF-8. All content is escaped, and the
     content security policy of the page allows no script except the page's script.
+
+    Args:
+        study: The report.
+        films: The address of each film by the name of its file; see `render_page`.
     """
-    return render_page(study).html
+    return render_page(study, films=films).html
 
 
-def render_page(study: ReportDocument, live: LiveContent | None = None) -> RenderedPage:
+def render_page(
+    study: ReportDocument,
+    live: LiveContent | None = None,
+    films: Mapping[str, str] | None = None,
+) -> RenderedPage:
     """Render a report as a page; see `render_html`.
 
     Args:
         study: The report.
+        films: The address of each film by the name of its file. A film whose address does not
+            contain it (`data:…`) is linked. A film without an address is left out.
         live: What a live page has besides; None for a page that opens from disk. The styles and
             the script of all live pages are the same.
     """
@@ -284,6 +347,7 @@ def render_page(study: ReportDocument, live: LiveContent | None = None) -> Rende
         numbers=plain_json(script_data(groups, looks)),
         policy=policy,
         live=live,
+        films=draw_films(study, films or {}),
     )
     html = (
         # Control characters that reverse text could disguise what the page says; lone surrogates
@@ -316,7 +380,7 @@ def content_security_policy(css: str, script: str, *, live: bool = False) -> str
     connections = "connect-src 'self'; " if live else ""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
-        f"{connections}img-src data:; base-uri 'none'; form-action 'none'"
+        f"{connections}img-src data:; media-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -359,12 +423,6 @@ LONG_TEXT = 180
 def is_long(text: str) -> bool:
     """Whether only the beginning of a text is shown at first."""
     return len(text) > LONG_TEXT
-
-
-def first_sentence(text: str) -> tuple[str, str]:
-    """The first sentence of a text, and the rest."""
-    first, _, rest = re.sub(r"([.?!:]) (?=[A-Z])", "\\1\n", text, count=1).partition("\n")
-    return first, rest
 
 
 def _colour_rules() -> str:

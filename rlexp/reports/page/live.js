@@ -18,7 +18,7 @@
     const [first, ...others] = state.lines;
     const bars = element("ul", { class: "bars" });
     bars.append(...state.bars.map(bar));
-    const news = waits ? "There are newer records. They are shown when no figure is zoomed and no text is selected."
+    const news = waits ? "There are newer records. They are shown when no figure is zoomed, no text is selected and no film is playing."
       : state.computing;
     strip.classList.toggle("running", state.running);
     strip.replaceChildren(...(first ? [line("lines", first)] : []),
@@ -33,8 +33,9 @@
     strip.append(line("lost", text));
   }
 
-  // A reader who zooms into a figure or selects text keeps it.
-  const busy = () => all(".reset:not([hidden])").length > 0 || !getSelection().isCollapsed;
+  // A reader who zooms into a figure, selects text or plays a film keeps it.
+  const busy = () => all(".reset:not([hidden])").length > 0 || !getSelection().isCollapsed
+    || all("video").some((film) => !film.paused && !film.ended);
 
   function folds() {
     return new Map(all("main details").map((fold) => {

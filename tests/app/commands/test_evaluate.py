@@ -29,6 +29,7 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.events import Evaluated
 from rlexp.records.run import RunRecord
 from rlexp.store.files import publish_json
+from rlexp.store.films import read_films
 from rlexp.store.runs import read_run
 from rlexp.training.evaluate import Evaluator
 from rlexp.training.video_file import ending
@@ -238,7 +239,10 @@ def test_videos_show_played_episodes(ppo: Finished) -> None:
     folder = ppo.study.folder / "films"
     names = [f"step-64-draw-0-episode-{i}{ending()}" for i in range(2)]
     assert [str(folder / name) for name in names] == [film["file"] for film in result["videos"]]
-    assert names == sorted(path.name for path in folder.iterdir())
+    described = [Path(name).with_suffix(".json").name for name in names]
+    assert sorted(names + described) == sorted(path.name for path in folder.iterdir())
+    returns = [film.episode_return for film, _ in read_films(folder)]
+    assert returns == [film["episode_return"] for film in result["videos"]]
     assert result["returns"][:2] == [film["episode_return"] for film in result["videos"]]
 
 

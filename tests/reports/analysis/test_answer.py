@@ -152,7 +152,7 @@ def test_the_card_of_a_sweep_shows_phases_and_parameters() -> None:
     phases = tables["answer-phases"]
     assert ["phase", "winner (trial 5)", "default", "seeds"] == [c.title for c in phases.columns]
     assert ("test", 450.0, 320.0, "5") == phases.rows[-1]
-    assert "Optimism of tuning: " in phases.note
+    assert "Optimism of tuning (tuning score minus test score): " in phases.note
     titles = [column.title for column in tables["answer-parameters"].columns]
     assert ["parameter", "default", "trial 5 (winner)"] == titles
 
