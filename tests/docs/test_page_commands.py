@@ -53,24 +53,25 @@ TINY = ("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_epis
 LONGER = ("budget.steps=2048", "budget.evaluation_every=2048", "budget.evaluation_episodes=1")
 """A budget of one rollout of PPO with its default settings."""
 LAST = ("budget.final_episodes=1",)
-ELSEWHERE_ONLY = ("executor=slurm", "executor=ray", "compute.device=cuda", "executor=spare_cores")
+PLANNED = ("executor=slurm", "executor=ray", "compute.device=cuda", "executor=spare_cores", "--from-sweep")
 PLAN = ("--dry-run", "--no-probe")
 
 
 def shortened(words: Sequence[str]) -> Sequence[str]:
     """The words of a command with a tiny budget for trainings, or with `--dry-run`."""
     name, *rest = words
-    if name not in {"run", "sweep", "extend"} or "--dry-run" in words or "--from-sweep" in words:
+    if name not in {"run", "sweep", "extend"} or "--dry-run" in words:
         return words
-    remote = bool(set(ELSEWHERE_ONLY) & set(words))
+    planned = bool(set(PLANNED) & set(words))
     if name == "extend":
         return last_words(*words, "budget.steps=128")
     if name == "sweep":
-        return _tiny_sweep(words) if rest[0] == "quick" and not remote else [*words, *PLAN]
+        return _tiny_sweep(words) if rest[0] == "quick" and not planned else [*words, *PLAN]
     named = any(word.startswith("experiment=") for word in rest) or "executor=pull" in words
     if named and "executor=slurm" in words:
         return shortened([word for word in words if not word.startswith(("executor", "--detach"))])
-    if not named or remote:
+    whole_benchmark = "+benchmark=classic_control" in words and "environment=cartpole" not in words
+    if not named or planned or whole_benchmark:
         return [*words, *PLAN]
     return last_words(*words, *_tiny_budget(words))
 
