@@ -10,11 +10,12 @@ from pathlib import Path
 
 import yaml
 from import_sources import write_evaluations, write_monitors, write_table
+from shown_commands import blocks
 
 SOURCES = Path(__file__).parent / "exchange" / "imports"
 EXPERIMENTS = """\
 rlexp run algorithm=ppo environment=cartpole experiment=first seeds.test=2
-rlexp run algorithm=dqn,ppo environment=cartpole experiment=duel seeds.test=2
+rlexp run algorithm=ppo,a2c environment=cartpole experiment=duel seeds.test=2
 rlexp sweep quick
 """
 """Commands that make the experiments that most pages name."""
@@ -30,7 +31,10 @@ def trainer_scripts(folder: Path) -> None:
 def other_results(folder: Path) -> None:
     """Write results of other tools under the names that the page about imports uses."""
     for seed in range(2):
-        write_monitors(folder / "monitors" / "ppo" / f"seed_{seed}", [20, 30, 50])
+        monitors = folder / "monitors" / "ppo" / f"seed_{seed}"
+        write_monitors(monitors, [20, 30, 50])
+        for monitor in monitors.iterdir():
+            monitor.write_text(monitor.read_text().replace('"None"', f'"{TASK}"'))
         _write_zoo_run(folder / "zoo_logs" / "ppo" / f"{TASK}_{seed + 1}", seed)
         returns = [[10.0 * n, 11.0 * n] for n in range(1, 11)]
         write_evaluations(
@@ -46,6 +50,11 @@ def other_results(folder: Path) -> None:
     write_table(folder / "progress.csv", [(step, step) for step in range(1, 11)], logged)
     with closing(sqlite3.connect(folder / "mlflow.db")) as connection:
         connection.executescript((SOURCES / "mlflow.sql").read_text())
+        rates = (
+            "INSERT INTO params (key, value, run_uuid) SELECT 'lr', '0.001', run_uuid FROM runs"
+        )
+        connection.execute(rates)
+        connection.commit()
     _write_studies(folder)
 
 
@@ -80,9 +89,23 @@ def _write_studies(folder: Path) -> None:
         study = optuna.create_study(storage=storage, direction="maximize", study_name="ppo")
         for _ in range(3):
             trial = study.ask({"lr": optuna.distributions.FloatDistribution(1e-4, 1e-2)})
-            for step in (50, 100):
-                trial.report(step, step)
+            if storage is not journal:
+                trial.report(0.5, 50)
+                trial.report(1.0, 100)
             study.tell(trial, 1.0)
+
+
+def task_package(folder: Path) -> None:
+    """Write the package that registers the environment of the page about configuration."""
+    lines = ("import gymnasium\n", 'entry = "gymnasium.envs.classic_control:CartPoleEnv"\n')
+    registration = 'gymnasium.register("MyTask-v0", entry, max_episode_steps=100)\n'
+    (folder / "my_package.py").write_text("".join((*lines, registration)))
+
+
+def sweep_file(folder: Path) -> None:
+    """Write the last file of the page about study files under the name of its sweep."""
+    page = (Path(__file__).parents[1] / "docs" / "guides" / "study.md").read_text()
+    (folder / "rates.yaml").write_text(blocks(page, "yaml")[-1])
 
 
 def zoo_hyperparameters(folder: Path) -> None:
@@ -96,13 +119,19 @@ def zoo_hyperparameters(folder: Path) -> None:
 
 FILES: Mapping[str, Callable[[Path], None]] = {
     "benchmarks": zoo_hyperparameters,
+    "configuration": task_package,
     "external": trainer_scripts,
     "import": other_results,
+    "study": sweep_file,
 }
 """What writes the files that a page needs and does not show, by the page's name."""
-EMPTY = {"components", "gallery"}
+EMPTY = {"components", "gallery", "README"}
 """Pages whose commands begin in a workspace without experiments."""
 BEFORE: Mapping[str, str] = {
+    "records": """\
+rlexp run environment=cartpole component=safety experiment=safe seeds.test=1 \\
+    environment.components.safety.constraints='{track: {entry: 0, above: 0.1, below: -0.1}}'
+""",
     "reports": """\
 rlexp run algorithm=ppo environment=cartpole experiment=new seeds.test=2
 rlexp run algorithm=ppo environment=cartpole experiment=old seeds.test=2

@@ -15,13 +15,19 @@ def blocks(page: str, kind: str) -> list[str]:
 FILE = re.compile(
     r"^`(?P<name>[\w./-]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
+NAMED_INSIDE = re.compile(
+    r"^```(?:python|yaml)\n(?P<text># (?P<name>[\w/-]+\.(?:py|yaml))\b.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+"""A file whose first line is a comment with its name."""
 PROMPT = "$ "
 SHELLS = {"bash", "console", "sh"}
 
 
 def files(page: str) -> dict[str, str]:
-    """The files that a page shows, each below a line with its name, by their names."""
-    return {match["name"]: match["text"] for match in FILE.finditer(page)}
+    """The files that a page shows, each with its name above it or in its first line, by their names."""
+    matches = [*FILE.finditer(page), *NAMED_INSIDE.finditer(page)]
+    return {match["name"]: match["text"] for match in matches}
 
 
 def commands(page: str, *other_kinds: str) -> list[str]:

@@ -32,6 +32,7 @@ PAGES = {
 AS_THEY_STAND = ("bash tour", "bash own")
 """Kinds of blocks that other tests execute as they stand."""
 NOT_EXECUTED = {
+    "rlexp run +benchmark=cartpole compute.device=cuda ": "needs a GPU",
     "sacct ": "needs the accounting of a Slurm cluster",
     "rsync -a login.cluster.example": "needs another machine",
     "ssh -L ": "needs another machine",
@@ -49,11 +50,17 @@ ELSEWHERE = {
     "tmux new-session -d -s overnight 'rlexp sweep overnight'": "docs/guides/tune-overnight.md",
 }
 """Beginnings of commands that are executed elsewhere, with the file that does."""
-TINY = ("budget.steps=64", "budget.evaluation_every=32", "budget.evaluation_episodes=1")
+TINY = ("budget.steps=128", "budget.evaluation_every=64", "budget.evaluation_episodes=1")
 LONGER = ("budget.steps=2048", "budget.evaluation_every=2048", "budget.evaluation_episodes=1")
 """A budget of one rollout of PPO with its default settings."""
 LAST = ("budget.final_episodes=1",)
-PLANNED = ("executor=slurm", "executor=ray", "compute.device=cuda", "executor=spare_cores", "--from-sweep")
+PLANNED = (
+    "executor=slurm",
+    "executor=ray",
+    "compute.device=cuda",
+    "executor=spare_cores",
+    "--from-sweep",
+)
 PLAN = ("--dry-run", "--no-probe")
 
 
@@ -64,7 +71,7 @@ def shortened(words: Sequence[str]) -> Sequence[str]:
         return words
     planned = bool(set(PLANNED) & set(words))
     if name == "extend":
-        return last_words(*words, "budget.steps=128")
+        return last_words(*words, "budget.steps=256")
     if name == "sweep":
         return _tiny_sweep(words) if rest[0] == "quick" and not planned else [*words, *PLAN]
     named = any(word.startswith("experiment=") for word in rest) or "executor=pull" in words
@@ -81,7 +88,8 @@ def _tiny_budget(words: Sequence[str]) -> Sequence[str]:
     chosen = dict(word.split("=", 1) for word in words if "=" in word).get("algorithm", "ppo")
     algorithms = set(chosen.split(","))
     seeds = () if "seeds.test=1" in words else ("seeds.test=2",)
-    if algorithms <= {"ppo", "a2c"} and "ppo" in algorithms:
+    benchmark = any(word.startswith("+benchmark=") for word in words)
+    if algorithms <= {"ppo", "a2c"} and "ppo" in algorithms and not benchmark:
         return (*TINY, *LAST, "algorithm.n_steps=64", *seeds)
     return (*(LONGER if "ppo" in algorithms else TINY), *LAST, *seeds)
 
