@@ -125,7 +125,16 @@ def executed(page: Path) -> list[str]:
     return [command for command in shown if not command.startswith(skipped)]
 
 
-EXECUTED = {name: found for name, page in PAGES.items() if (found := executed(page))}
+LEFT_OUT = {
+    *("benchmarks", "environments", "export", "extending-runs", "gallery", "reproducing"),
+    *("slurm", "sweeps", "trackers"),
+}
+"""Pages whose commands this test does not execute yet: nobody has seen all of them succeed here."""
+EXECUTED = {
+    name: found
+    for name, page in PAGES.items()
+    if name not in LEFT_OUT and (found := executed(page))
+}
 
 
 @pytest.fixture(scope="module")
