@@ -19,7 +19,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: demo docs gallery notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -33,6 +33,12 @@ notebooks: $(READY)
 # Builds the documentation site; a link without a target is an error.
 docs: $(READY)
 	$(BIN)/python .ci/documentation.py
+
+# Trains for some minutes what the gallery shows, builds its pages, and draws their pictures with Chromium.
+# `make docs` takes the pages into the site.
+gallery: $(READY)
+	$(BIN)/python .ci/gallery.py
+
 # Trains the demonstration, and draws the pictures of the README with Chromium.
 pictures: $(READY)
 	$(BIN)/python .ci/pictures.py

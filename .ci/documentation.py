@@ -3,7 +3,7 @@
 The pages of `docs/` and some pages beside it are copied into one folder, with the links between them
 adapted. Pages about commands, settings and Python are generated into the same folder. Then Sphinx builds
 the site, and every warning, such as a link without a target, is an error. The site loads nothing from
-other servers.
+other servers. The gallery links to those pages of reports that `make gallery` has built.
 """
 
 import os
@@ -30,8 +30,13 @@ BESIDE = {
     "runs/README.md": "project/runs.md",
 }
 """Pages outside `docs/` and their paths in the site."""
+GALLERY = ROOT / "build" / "gallery"
+"""The pages of reports that `make gallery` builds."""
+SHOWN_PAGE = re.compile(r"^!\[[^\]]*\]\(pictures/gallery/(?P<name>\w+)\.png\)$", re.MULTILINE)
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+ROW = re.compile(r"^- \[(?P<text>.+)\]\((?P<target>\S+)\)(?P<about>.*)$", re.MULTILINE)
+PICTURE = re.compile(r'(?P<attribute>\bsrc(?:set)?)="(?P<target>[^":]+)"')
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 LOADED = re.compile(
     r"<(?:script|img|source|iframe)\b[^>]*\bsrc=\"(?:https?:)?//[^\"]*"
@@ -47,7 +52,7 @@ def pages() -> dict[str, str]:
 
 
 def adapted(text: str, origin: str, paths: dict[str, str]) -> str:
-    """A page's text with links for the site; of a link to code, only the text remains.
+    """A page's text with links and pictures for the site; of a link to code, only the text remains.
 
     Args:
         text: The text of the page.
@@ -67,8 +72,32 @@ def adapted(text: str, origin: str, paths: dict[str, str]) -> str:
             return match[0]
         return match["text"]
 
+    def picture(match: re.Match[str]) -> str:
+        path = os.path.normpath(Path(origin).parent / match["target"])
+        here = Path(paths[origin]).parent
+        return f'{match["attribute"]}="{os.path.relpath(path, "docs" / here)}"'
+
     parts = FENCED.split(text)
-    return "".join(p if p.startswith("```") else LINK.sub(link, p) for p in parts)
+    return "".join(
+        p if p.startswith("```") else PICTURE.sub(picture, LINK.sub(link, p)) for p in parts
+    )
+
+
+def with_built_pages(text: str, built: Path) -> str:
+    """The page of the gallery with a link below each picture whose page is built.
+
+    Args:
+        text: The text of the gallery.
+        built: The folder of the built pages, which the site has as `gallery/`.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        file = f"{match['name']}.html"
+        if not (built / file).exists():
+            return match[0]
+        return f'{match[0]}\n\n<a href="gallery/{file}">Open the page</a>'
+
+    return SHOWN_PAGE.sub(link, text)
 
 
 def contents(index: str, generated: dict[str, str]) -> str:
@@ -95,15 +124,15 @@ def llms_txt(index: str, generated: dict[str, str]) -> Iterator[str]:
     yield f"{title}\n\n> {' '.join(summary.split())}"
     for section in rest.split("\n## "):
         caption = section.partition("\n")[0]
-        rows = [(m["text"], m["target"]) for m in LINK.finditer(section)]
+        rows = [(m["text"], m["target"], m["about"]) for m in ROW.finditer(section)]
         if caption == "Reference":
             rows += [
-                (text.partition("\n")[0].strip("# "), name) for name, text in generated.items()
+                (text.partition("\n")[0].strip("# "), name, "") for name, text in generated.items()
             ]
         yield f"\n\n## {caption}\n"
-        for text, target in rows:
+        for text, target, about in rows:
             if target.endswith(".md"):
-                yield f"\n- [{text}](_sources/{target}.txt)"
+                yield f"\n- [{text}](_sources/{target}.txt){about}"
     yield "\n"
 
 
@@ -116,6 +145,8 @@ def write_sources() -> None:
         target = SOURCE / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(adapted((ROOT / origin).read_text(), origin, paths))
+    gallery = SOURCE / "gallery.md"
+    gallery.write_text(with_built_pages(gallery.read_text(), GALLERY))
     generated = reference_pages()
     for name, text in generated.items():
         (SOURCE / name).write_text(text)
@@ -141,6 +172,12 @@ def main() -> int:
     if code:
         return code
     shutil.copy(BUILD / "llms.txt", SITE / "llms.txt")
+    # Sphinx does not see the pictures of HTML.
+    shutil.copytree(ROOT / "docs" / "pictures", SITE / "pictures", dirs_exist_ok=True)
+    if GALLERY.exists():
+        shutil.copytree(GALLERY, SITE / "gallery", dirs_exist_ok=True)
+    else:
+        print("The gallery links to no pages yet; to build them: make gallery")
     if remote := remote_files(SITE):
         print("The site loads files of other servers:", *remote, sep="\n", file=sys.stderr)
         return 1

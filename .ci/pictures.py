@@ -260,25 +260,39 @@ def svg_pictures(output: str) -> Iterator[tuple[str, str]]:
             yield f"{name}-{scheme}.svg", chart_svg(chart, colours)
 
 
-def page_pictures(folder: Path) -> Iterator[tuple[str, bytes, str]]:
-    """The name, the picture and the text of the answer on the page, for each colour scheme."""
+def answers(page_file: Path, schemes: Sequence[str], width: int) -> Iterator[tuple[bytes, str]]:
+    """The picture and the text of the answer on a report's page, for each colour scheme.
+
+    Args:
+        page_file: The page of a report.
+        schemes: Colour schemes: `light`, `dark`.
+        width: Width of the window, in pixels.
+    """
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    page_file = folder / "reports" / EXPERIMENT / "report.html"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        for scheme in ("light", "dark"):
+        for scheme in schemes:
             page = browser.new_page(
-                viewport={"width": 960, "height": 900},
+                viewport={"width": width, "height": 900},
                 color_scheme=scheme,
                 reduced_motion="reduce",
             )
             page.goto(page_file.as_uri())
             card = page.locator("#answer")
-            yield f"page-{scheme}", card.screenshot(), f"{card.inner_text().rstrip()}\n"
+            yield card.screenshot(), f"{card.inner_text().rstrip()}\n"
         browser.close()
+
+
+def page_pictures(folder: Path) -> Iterator[tuple[str, bytes, str]]:
+    """The name, the picture and the text of the answer on the page, for each colour scheme."""
+    page_file = folder / "reports" / EXPERIMENT / "report.html"
+    for scheme, (picture, text) in zip(
+        SCHEMES, answers(page_file, list(SCHEMES), 960), strict=True
+    ):
+        yield f"page-{scheme}", picture, text
 
 
 def draw(folder: Path) -> None:

@@ -7,6 +7,7 @@ folders are as real as for commands that are started in full.
 import json
 import os
 import shlex
+import signal
 import socket
 import socketserver
 import subprocess
@@ -60,6 +61,8 @@ LONGEST = 300.0
 """Seconds that a command may take on a busy machine."""
 Choice = Callable[[Sequence[str]], bool]
 """Whether a command with these words is started in full."""
+Words = Callable[[Sequence[str]], Sequence[str]]
+"""The words that a command receives in place of those that were pasted."""
 
 
 def none_of_them(_: Sequence[str]) -> bool:
@@ -67,13 +70,22 @@ def none_of_them(_: Sequence[str]) -> bool:
     return IN_FULL
 
 
+def as_pasted(words: Sequence[str]) -> Sequence[str]:
+    """The same words."""
+    return words
+
+
 def pasted(
-    commands: str, folder: Path, in_full: Choice = none_of_them
+    commands: str, folder: Path, in_full: Choice = none_of_them, received: Words = as_pasted
 ) -> "subprocess.CompletedProcess[str]":
-    """Paste commands into a shell that stops at the first failing one."""
+    """Paste commands into a shell that stops at the first failing one.
+
+    `pip install` only checks that the packages are installed: it downloads and changes nothing.
+    """
     programs = Path(sys.executable).parent
     variables = {k: v for k, v in os.environ.items() if not k.startswith("RLEXP")}
-    with _rlexp(programs / "rlexp", in_full) as program_folder:
+    variables |= {"PIP_DRY_RUN": "1", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    with _rlexp(programs / "rlexp", in_full, received) as program_folder:
         path = os.pathsep.join([str(program_folder), str(programs), os.environ["PATH"]])
         return subprocess.run(
             ["bash", "-euxo", "pipefail", "-c", commands],
@@ -87,7 +99,7 @@ def pasted(
 
 
 @contextmanager
-def _rlexp(program: Path, in_full: Choice) -> Iterator[Path]:
+def _rlexp(program: Path, in_full: Choice, received: Words) -> Iterator[Path]:
     """A folder with a program that forks a command, or starts `program` as users do."""
     with tempfile.TemporaryDirectory() as name:
         folder, address = Path(name), str(Path(name) / "socket")
@@ -99,7 +111,8 @@ def _rlexp(program: Path, in_full: Choice) -> Iterator[Path]:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 _, outputs, *_ = socket.recv_fds(self.request, 1, 2)
-                cwd, words, variables = json.loads(self.rfile.read())
+                cwd, given, variables = json.loads(self.rfile.read())
+                words = received(given)
                 code = _code_of(program, in_full(words), words, outputs, cwd, variables)
                 self.wfile.write(str(code).encode())
                 for output in outputs:
@@ -125,6 +138,8 @@ def _code_of(
 ) -> int:
     """Run a command; returns its exit code."""
     output, error = outputs
+    if words[:1] == ["view"]:
+        return _interrupted([str(program), *words], folder, variables)
     if full:
         return subprocess.run(
             [program, *words],
@@ -146,3 +161,14 @@ def _code_of(
         warm=["rlexp.executors.local"],
     ) as forked:
         return forked.wait(LONGEST)
+
+
+def _interrupted(command: Sequence[str], folder: str, variables: dict[str, str]) -> int:
+    """Start a command that serves until Ctrl-C, and press Ctrl-C when it serves; its exit code."""
+    with subprocess.Popen(
+        command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("Serving "), command
+        process.send_signal(signal.SIGINT)
+        return process.wait(LONGEST)

@@ -1,7 +1,10 @@
 """The generated pages of the documentation site name every command, setting and bound."""
 
+from pathlib import Path
+
 import pytest
-from documentation import LOADED, adapted, contents, llms_txt, pages
+from documentation import LOADED, adapted, contents, llms_txt, pages, with_built_pages
+from gallery import PAGE, PICTURES, entries
 from reference_pages import commands_page, settings_page
 
 
@@ -40,15 +43,40 @@ def test_links_are_adapted_to_the_site(text: str, expected: str) -> None:
 
 def test_the_menu_and_llms_txt_come_from_the_index() -> None:
     """Each section of the index is a table of contents, and a list in llms.txt with Markdown."""
-    index = "# a\n\nAbout\nit.\n\n## Guides\n\n- [One](guides/one.md)\n\n## Reference\n\nText.\n"
+    index = "# a\n\nAbout\nit.\n\n## Guides\n\n- [One](guides/one.md): all of it.\n\n## Reference\n\nText.\n"
     generated = {"reference/commands.md": "# Commands\n"}
     assert ":caption: Guides\n\nguides/one\n" in contents(index, generated)
     assert "reference/commands\n" in contents(index, generated)
     text = "".join(llms_txt(index, generated))
     assert text.startswith(
-        "# a\n\n> About it.\n\n## Guides\n\n- [One](_sources/guides/one.md.txt)"
+        "# a\n\n> About it.\n\n## Guides\n\n- [One](_sources/guides/one.md.txt): all of it."
     )
     assert "- [Commands](_sources/reference/commands.md.txt)" in text
+
+
+def test_pictures_are_adapted_to_the_site() -> None:
+    """A picture in HTML is found from the folder that its page has in the site."""
+    shown = '<img src="docs/pictures/a.png">'
+    assert '<img src="../pictures/a.png">' == adapted(shown, "README.md", pages())
+
+
+def test_the_gallery_links_to_the_pages_that_are_built(tmp_path: Path) -> None:
+    """Below a picture stands a link to its page, but only if the page is built."""
+    (tmp_path / "decided.html").touch()
+    rows = [f"![a](pictures/gallery/{name}.png)\n" for name in ("decided", "sweep")]
+    text = with_built_pages("".join(rows), tmp_path)
+    assert '<a href="gallery/decided.html">' in text
+    assert "sweep.html" not in text
+
+
+def test_every_section_of_the_gallery_has_a_picture_and_commands() -> None:
+    """The gallery has six entries, each with commands that write a page, and a small picture."""
+    found = list(entries())
+    assert PAGE.read_text().count("\n## ") == len(found) == 6
+    assert all("rlexp report" in e.commands or "rlexp demo" in e.commands for e in found)
+    sizes = {path.stem: path.stat().st_size for path in PICTURES.glob("*.png")}
+    assert {entry.name for entry in found} == set(sizes)
+    assert max(sizes.values()) < 60_000
 
 
 def test_files_of_other_servers_are_noticed() -> None:
