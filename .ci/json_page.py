@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 
-from rlexp.app.commands.schemas import DocumentSchema, list_schemas
+from rlexp.app.commands.setup.schemas import DocumentSchema, list_schemas
 from rlexp.cli.setup.schemas import field_rows
 from rlexp.errors import CODES
 

@@ -86,7 +86,7 @@ def error_codes() -> Iterator[str]:
 
 def documents() -> Iterator[str]:
     """JSON documents with their versions, and their fields with their types."""
-    from rlexp.app.commands.schemas import list_schemas
+    from rlexp.app.commands.setup.schemas import list_schemas
     from rlexp.cli.setup.schemas import field_rows
 
     for schema in list_schemas().rows:
@@ -98,7 +98,7 @@ def documents() -> Iterator[str]:
 def python_api() -> Iterator[str]:
     """Functions of the package and methods of `Records`, with their parameters and defaults."""
     import rlexp
-    from rlexp.app.commands.load import Records
+    from rlexp.app.commands.exchange.load import Records
 
     functions = {f"rlexp.{name}": getattr(rlexp, name) for name in rlexp.__all__}
     methods = inspect.getmembers(Records, inspect.isfunction)

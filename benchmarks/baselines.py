@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp import load
-from rlexp.app.commands.load import Records
+from rlexp.app.commands.exchange.load import Records
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import to_json

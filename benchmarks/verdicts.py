@@ -20,7 +20,7 @@ from typing import Any
 from baselines import cells_of, completed, provenance
 
 from rlexp import load
-from rlexp.app.commands.load import Records
+from rlexp.app.commands.exchange.load import Records
 from rlexp.records.run import RunRecord
 
 ROOT = Path(__file__).parents[1]

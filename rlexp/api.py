@@ -15,20 +15,20 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.best import BestTrialOfSweep
-    from rlexp.app.commands.compare import Comparison
-    from rlexp.app.commands.evaluate import PolicyEvaluation
-    from rlexp.app.commands.extend import ExtendOutcome
-    from rlexp.app.commands.list_runs import Listing
-    from rlexp.app.commands.load import Records
-    from rlexp.app.commands.move import Move
-    from rlexp.app.commands.note import Notes
-    from rlexp.app.commands.plot import Plot
-    from rlexp.app.commands.report import ReportFiles
-    from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.commands.show import ShowResult
-    from rlexp.app.commands.sweep import SweepOutcome
-    from rlexp.app.commands.tag import Tagging
+    from rlexp.app.commands.exchange.load import Records
+    from rlexp.app.commands.judge.best import BestTrialOfSweep
+    from rlexp.app.commands.judge.compare import Comparison
+    from rlexp.app.commands.judge.evaluate import PolicyEvaluation
+    from rlexp.app.commands.judge.report import ReportFiles
+    from rlexp.app.commands.look.list_runs import Listing
+    from rlexp.app.commands.look.plot import Plot
+    from rlexp.app.commands.look.show import ShowResult
+    from rlexp.app.commands.order.move import Move
+    from rlexp.app.commands.order.note import Notes
+    from rlexp.app.commands.order.tag import Tagging
+    from rlexp.app.commands.train.extend import ExtendOutcome
+    from rlexp.app.commands.train.run import RunOutcome
+    from rlexp.app.commands.train.sweep import SweepOutcome
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
     from rlexp.app.workspace import Workspace
@@ -80,8 +80,8 @@ def run(
             was started.
         KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
-    from rlexp.app.commands.run import RunOptions
-    from rlexp.app.commands.run import run as use_case
+    from rlexp.app.commands.train.run import RunOptions
+    from rlexp.app.commands.train.run import run as use_case
     from rlexp.app.sweeps.retrain import read_sweep_trial
 
     options = RunOptions(
@@ -135,8 +135,8 @@ def sweep(
             was started.
         KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
-    from rlexp.app.commands.sweep import SweepOptions, read_stage
-    from rlexp.app.commands.sweep import sweep as use_case
+    from rlexp.app.commands.train.sweep import SweepOptions, read_stage
+    from rlexp.app.commands.train.sweep import sweep as use_case
     from rlexp.app.sweeps.request import split_definition
 
     options = SweepOptions(
@@ -181,8 +181,8 @@ def best(
         rlexp.errors.RlexpError: There is no such sweep, it has no score yet, or its
             hyperparameters cannot be written in this form; nothing was written.
     """
-    from rlexp.app.commands.best import BestRequest, read_format
-    from rlexp.app.commands.best import best as use_case
+    from rlexp.app.commands.judge.best import BestRequest, read_format
+    from rlexp.app.commands.judge.best import best as use_case
 
     request = BestRequest(sweep=name, trial=trial, form=read_format(form), save=save)
     return use_case(request, _workspace(workspace, allow_import))
@@ -223,8 +223,8 @@ def extend(
             started.
         KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
-    from rlexp.app.commands.extend import ExtendOptions
-    from rlexp.app.commands.extend import extend as use_case
+    from rlexp.app.commands.train.extend import ExtendOptions
+    from rlexp.app.commands.train.extend import extend as use_case
 
     options = ExtendOptions(
         dry_run=dry_run,
@@ -259,8 +259,8 @@ def compare(
     Raises:
         rlexp.errors.RlexpError: A target or a setting is unknown, or there is only one label.
     """
-    from rlexp.app.commands.compare import CompareRequest
-    from rlexp.app.commands.compare import compare as use_case
+    from rlexp.app.commands.judge.compare import CompareRequest
+    from rlexp.app.commands.judge.compare import compare as use_case
 
     request = CompareRequest(
         targets=_strings(targets), phase=phase, overrides=_report_words(settings)
@@ -293,8 +293,8 @@ def report(
     Raises:
         rlexp.errors.RlexpError: A target, a format or a setting is unknown; nothing was written.
     """
-    from rlexp.app.commands.report import ReportRequest
-    from rlexp.app.commands.report import report as use_case
+    from rlexp.app.commands.judge.report import ReportRequest
+    from rlexp.app.commands.judge.report import report as use_case
 
     request = ReportRequest(
         targets=_strings(targets),
@@ -333,8 +333,8 @@ def plot(
         rlexp.errors.RlexpError: A target, a metric or a setting is unknown, or there is no value
             to draw; nothing was written.
     """
-    from rlexp.app.commands.plot import PlotRequest
-    from rlexp.app.commands.plot import plot as use_case
+    from rlexp.app.commands.look.plot import PlotRequest
+    from rlexp.app.commands.look.plot import plot as use_case
 
     request = PlotRequest(
         targets=_strings(targets),
@@ -369,7 +369,7 @@ def ls(
     Raises:
         rlexp.errors.RlexpError: There is no such experiment, column or key.
     """
-    from rlexp.app.commands.list_runs import ListRequest, list_runs
+    from rlexp.app.commands.look.list_runs import ListRequest, list_runs
 
     selection = ListRequest(experiment, _strings(where), sort, group, _strings(columns))
     return list_runs(selection, _workspace(workspace))
@@ -387,8 +387,8 @@ def show(target: str, *, part: str = "result", workspace: Folder = ".") -> "Show
         rlexp.errors.RlexpError: There is no such experiment or run.
         ValueError: `part` is none of these.
     """
-    from rlexp.app.commands.show import ShowPart
-    from rlexp.app.commands.show import show as use_case
+    from rlexp.app.commands.look.show import ShowPart
+    from rlexp.app.commands.look.show import show as use_case
 
     return use_case(target, ShowPart(part), _workspace(workspace))
 
@@ -406,7 +406,7 @@ def tag(target: str, *tags: str, remove: bool = False, workspace: Folder = ".") 
         rlexp.errors.RlexpError: There is no such experiment or run, or a tag is not allowed;
             nothing was changed.
     """
-    from rlexp.app.commands.tag import tag as use_case
+    from rlexp.app.commands.order.tag import tag as use_case
 
     return use_case(target, tags, _workspace(workspace), remove=remove)
 
@@ -426,7 +426,7 @@ def note(
         rlexp.errors.RlexpError: There is no such experiment, run or note, or the text is not
             allowed; nothing was changed.
     """
-    from rlexp.app.commands.note import note as use_case
+    from rlexp.app.commands.order.note import note as use_case
 
     return use_case(target, text, _workspace(workspace), remove=remove)
 
@@ -443,7 +443,7 @@ def mv(experiment: str, name: str, *, workspace: Folder = ".") -> "Move":
         rlexp.errors.RlexpError: There is no such experiment, it is in use, or the name is taken or
             not allowed.
     """
-    from rlexp.app.commands.move import move
+    from rlexp.app.commands.order.move import move
 
     return move(experiment, name, _workspace(workspace))
 
@@ -478,8 +478,8 @@ def evaluate(
     Raises:
         rlexp.errors.RlexpError: There is no such run, or its policy cannot be played.
     """
-    from rlexp.app.commands.evaluate import EvaluationRequest
-    from rlexp.app.commands.evaluate import evaluate as use_case
+    from rlexp.app.commands.judge.evaluate import EvaluationRequest
+    from rlexp.app.commands.judge.evaluate import evaluate as use_case
 
     request = EvaluationRequest(
         episodes=episodes,
@@ -506,7 +506,7 @@ def load(experiment: Folder, *, workspace: Folder = ".") -> "Records":
     """
     from pathlib import Path
 
-    from rlexp.app.commands.load import load as use_case
+    from rlexp.app.commands.exchange.load import load as use_case
 
     place = _workspace(workspace)
     is_name = isinstance(experiment, str) and "/" not in experiment

@@ -97,7 +97,7 @@ def test_an_interrupted_command_has_a_document(
         del arguments, options
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlexp.app.commands.configuration.compose_words", interrupt)
+    monkeypatch.setattr("rlexp.app.commands.setup.configuration.compose_words", interrupt)
     printed = rlexp(workspace, "config", "show", "--json")
     assert (130, "interrupted", "") == (printed.code, printed.content["code"], printed.err)
 

@@ -17,9 +17,9 @@ from quick_parts import quick_parts
 from stored_runs import configuration, stored
 
 import rlexp
-from rlexp.app.commands.list_runs import ExperimentRow
-from rlexp.app.commands.run import RunOutcome
-from rlexp.app.commands.show import ExperimentDetails
+from rlexp.app.commands.look.list_runs import ExperimentRow
+from rlexp.app.commands.look.show import ExperimentDetails
+from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.config.compose import hydra_session
 from rlexp.config.config_files import groups

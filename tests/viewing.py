@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import Any
 
-from rlexp.app.commands.view import view
+from rlexp.app.commands.look.view import view
 from rlexp.app.workspace import Workspace
 from rlexp.cli.look.page_server import PageServer
 

@@ -37,10 +37,10 @@ RUNS = (
     *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
     *(
         "rlexp.cli",
-        "rlexp.app.commands.run",
-        "rlexp.app.commands.list_runs",
+        "rlexp.app.commands.train.run",
+        "rlexp.app.commands.look.list_runs",
         "rlexp.app.tracking.mirror_process",
-        "rlexp.app.commands.reproduce",
+        "rlexp.app.commands.exchange.reproduce",
     ),
 )
 """Modules that runs and most commands import."""

@@ -48,7 +48,7 @@ def foreign_option_message(
 
 def _translated(arguments: Sequence[str], known: Collection[str]) -> Iterator[str | None]:
     """The arguments with a word for each unknown option; None where there is no such word."""
-    from rlexp.app.commands.configuration import words_of_option
+    from rlexp.app.commands.setup.configuration import words_of_option
     from rlexp.cli.options import current_workspace
 
     rest = list(arguments)

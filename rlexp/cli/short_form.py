@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.compare import Comparison
+    from rlexp.app.commands.judge.compare import Comparison
     from rlexp.app.reading.summary import LabelSummary, PhaseSummary
     from rlexp.console import Console
     from rlexp.console.score_rows import ScoreRows

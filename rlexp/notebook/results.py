@@ -9,10 +9,10 @@ from rlexp.reports.drawing.blocks import Callout, Table, TableColumn, Value
 from rlexp.text import format_score
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.compare import Comparison
-    from rlexp.app.commands.load import Records
-    from rlexp.app.commands.run import RunOutcome
-    from rlexp.app.commands.show import ExperimentDetails
+    from rlexp.app.commands.exchange.load import Records
+    from rlexp.app.commands.judge.compare import Comparison
+    from rlexp.app.commands.look.show import ExperimentDetails
+    from rlexp.app.commands.train.run import RunOutcome
 
 Show = Callable[[Any, HtmlConsole], object]
 """Shows a result on a console."""

@@ -17,11 +17,11 @@ from stored_runs import Stored, completed, configuration, evaluated, failed, sto
 from stored_sweeps import StoredSweep, finished_sweep
 
 import rlexp
-from rlexp.app.commands.evaluate import PolicyEvaluation
-from rlexp.app.commands.extend import ExtendOutcome
-from rlexp.app.commands.run import RunOutcome
-from rlexp.app.commands.show import ExperimentDetails, RunDetails
-from rlexp.app.commands.sweep import SweepOutcome
+from rlexp.app.commands.judge.evaluate import PolicyEvaluation
+from rlexp.app.commands.look.show import ExperimentDetails, RunDetails
+from rlexp.app.commands.train.extend import ExtendOutcome
+from rlexp.app.commands.train.run import RunOutcome
+from rlexp.app.commands.train.sweep import SweepOutcome
 from rlexp.app.evaluation.playback import ReturnStatistics
 from rlexp.app.results import document
 from rlexp.errors import ConfigError

@@ -17,8 +17,8 @@ from command_line import typed
 from stored_runs import PROVENANCE, configuration, stored, study
 from viewing import Client, served
 
-from rlexp.app.commands import view as use_case
-from rlexp.app.commands.report import compute_report
+from rlexp.app.commands.judge.report import compute_report
+from rlexp.app.commands.look import view as use_case
 from rlexp.cli.look.page_server import PageServer
 from rlexp.protocol.seeds import Phase
 

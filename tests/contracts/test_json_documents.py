@@ -11,7 +11,7 @@ from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
 from stored_runs import configuration, stored, study
 
-from rlexp.app.commands.schemas import list_schemas, result_types
+from rlexp.app.commands.setup.schemas import list_schemas, result_types
 from rlexp.app.execution.request import read_request
 
 IMPORT = ("import", "--steps-unit", "environment")

@@ -16,7 +16,7 @@ import pytest
 import torch
 from pasted_commands import pasted
 
-from rlexp.app.commands.init import files
+from rlexp.app.commands.setup.init import files
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose

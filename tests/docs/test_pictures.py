@@ -13,7 +13,7 @@ import pytest
 from command_line import typed as rlexp
 from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.demo import STUDY
+from rlexp.app.commands.setup.demo import STUDY
 from rlexp.app.execution.request import read_request
 from rlexp.records.events import Ending
 from rlexp.reports.drawing.palette import DARK, LIGHT

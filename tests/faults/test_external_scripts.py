@@ -15,7 +15,7 @@ from in_full import long
 from last_words import last_words
 from studies import StudyFolder, new_study, wait_until
 
-from rlexp.app.commands.load import load
+from rlexp.app.commands.exchange.load import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "external.md").read_text()
 BEGIN = """

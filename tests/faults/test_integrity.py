@@ -261,7 +261,7 @@ LedgerWriter(ExperimentPaths(Path(sys.argv[1]))).enter_late()
 REMOVING = """
 import sys
 from pathlib import Path
-from rlexp.app.commands.remove import remove
+from rlexp.app.commands.order.remove import remove
 from rlexp.app.workspace import Workspace
 from rlexp.store.layout import Layout
 

@@ -29,8 +29,27 @@ from typing import Literal, Self
 
 HERE = Path(__file__).parent
 USE_CASES = (
-    *("run", "resume", "sweep", "worker", "status", "cancel", "verify", "compare_adaptive"),
-    *("compare", "diff", "evaluate", "logs", "list_runs", "remove", "report", "show", "sync"),
+    *(
+        "train.run",
+        "train.resume",
+        "train.sweep",
+        "train.worker",
+        "look.status",
+        "train.cancel",
+        "exchange.verify",
+        "judge.compare_adaptive",
+    ),
+    *(
+        "judge.compare",
+        "look.diff",
+        "judge.evaluate",
+        "look.logs",
+        "look.list_runs",
+        "order.remove",
+        "judge.report",
+        "look.show",
+        "order.sync",
+    ),
 )
 """Modules of `rlexp.app.commands` that commands import."""
 LIBRARIES = (
@@ -41,7 +60,7 @@ LIBRARIES = (
 STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
 """Modules of programs that write below `runs/`."""
 WAITS = {
-    "rlexp.app.commands.worker": ("EVERY", 0.2),
+    "rlexp.app.commands.train.worker": ("EVERY", 0.2),
     "rlexp.engine.remote_loop": ("LOOK_EVERY", 0.2),
     "rlexp.engine.loop": ("LOOK_EVERY", 0.2),
     "rlexp.app.execution.run_process": ("CLOSE_LIMIT", 1.0),

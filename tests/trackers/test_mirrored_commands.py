@@ -40,8 +40,8 @@ PRELOAD = (
     ),
     *(
         "rlexp.cli",
-        "rlexp.app.commands.run",
-        "rlexp.app.commands.sync",
+        "rlexp.app.commands.train.run",
+        "rlexp.app.commands.order.sync",
         "rlexp.app.tracking.mirror_process",
         "mlflow",
         "hydra",

@@ -73,7 +73,7 @@ def export(
 
     Writes scores, tables, a training script, or a model folder for Hugging Face.
     """
-    from rlexp.app.commands.export import export as use_case
+    from rlexp.app.commands.exchange.export import export as use_case
     from rlexp.app.exporting.output import ExportRequest
 
     request = ExportRequest(

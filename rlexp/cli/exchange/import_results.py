@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, console_for, current_workspace, render_resul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.import_results import (
+    from rlexp.app.commands.exchange.import_results import (
         ImportedRunRow,
         ImportedSearch,
         ImportOutcome,
@@ -128,8 +128,8 @@ def import_results(
 
     Imported runs are marked as imported. Either all results are imported, or none.
     """
-    from rlexp.app.commands.import_results import ImportRequest
-    from rlexp.app.commands.import_results import import_results as use_case
+    from rlexp.app.commands.exchange.import_results import ImportRequest
+    from rlexp.app.commands.exchange.import_results import import_results as use_case
     from rlexp.exchange.importers.kinds import split_kind
 
     kind, paths = split_kind(sources)

@@ -19,7 +19,7 @@ from rlexp.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.reproduce import Reproduction
+    from rlexp.app.commands.exchange.reproduce import Reproduction
     from rlexp.app.reproduction.comparison import ReproducedRun
     from rlexp.records.divergence import Divergence
 
@@ -50,8 +50,8 @@ def reproduce(
 
     The code of each run is rebuilt from its records; every recorded number is compared.
     """
-    from rlexp.app.commands.reproduce import ReproductionRequest
-    from rlexp.app.commands.reproduce import reproduce as use_case
+    from rlexp.app.commands.exchange.reproduce import ReproductionRequest
+    from rlexp.app.commands.exchange.reproduce import reproduce as use_case
 
     request = ReproductionRequest(runs=runs, phase=phase, strict=strict, output=output)
     console = console_for(as_json=as_json, quiet=quiet)

@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, console_for, current_workspace, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.verify import Verification, VerifiedExperiment
+    from rlexp.app.commands.exchange.verify import Verification, VerifiedExperiment
 
 
 def verify(
@@ -26,7 +26,7 @@ def verify(
     edited or copied; the exit code is 1 if there is one. Records that were changed together with
     the ledger are found only with a head that you noted earlier: give it with --head.
     """
-    from rlexp.app.commands.verify import verify as use_case
+    from rlexp.app.commands.exchange.verify import verify as use_case
     from rlexp.cli.exit_codes import exit_code
 
     verification = use_case(experiment, head, current_workspace())

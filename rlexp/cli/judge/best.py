@@ -9,7 +9,7 @@ from rlexp.cli.options import AllowImport, Json, console_for, current_workspace,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.best import BestTrialOfSweep
+    from rlexp.app.commands.judge.best import BestTrialOfSweep
     from rlexp.console import Console
     from rlexp.reports.analysis.winner_assessment import PhaseScores
 
@@ -40,8 +40,8 @@ def best(
 
     Before a winner is selected, the best trial so far is shown.
     """
-    from rlexp.app.commands.best import BestRequest, read_format
-    from rlexp.app.commands.best import best as use_case
+    from rlexp.app.commands.judge.best import BestRequest, read_format
+    from rlexp.app.commands.judge.best import best as use_case
 
     request = BestRequest(sweep=sweep, trial=trial, form=read_format(form), save=save)
     result = use_case(request, current_workspace(allow_import))

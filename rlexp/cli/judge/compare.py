@@ -29,7 +29,7 @@ from rlexp.cli.report_settings import (
 from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.compare import CompareRequest, Comparison
+    from rlexp.app.commands.judge.compare import CompareRequest, Comparison
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
 
@@ -95,7 +95,7 @@ def compare(
     )
     workspace = current_workspace(allow_import)
     if not adaptive:
-        from rlexp.app.commands.compare import CompareRequest
+        from rlexp.app.commands.judge.compare import CompareRequest
 
         request = CompareRequest(
             targets=tuple(targets), phase=phase, overrides=overrides, strict=strict
@@ -103,7 +103,7 @@ def compare(
         # Who names the sections wants to see them.
         named = any(override.partition("=")[0] == "section" for override in overrides)
         raise typer.Exit(_compare_once(request, workspace, console, full=full or named))
-    from rlexp.app.commands.compare_adaptive import AdaptiveRequest
+    from rlexp.app.commands.judge.compare_adaptive import AdaptiveRequest
     from rlexp.cli.judge.compare_adaptive import compare_adaptively
 
     adaptive_request = AdaptiveRequest(
@@ -124,7 +124,7 @@ def _compare_once(
     request: "CompareRequest", workspace: "Workspace", console: "Console", *, full: bool
 ) -> int:
     """Compare the recorded runs, and return the exit code."""
-    from rlexp.app.commands.compare import compare as use_case
+    from rlexp.app.commands.judge.compare import compare as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
     result = use_case(request, workspace)

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 from rlexp.cli.options import observer_for, show_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.compare_adaptive import AdaptiveComparison, AdaptiveRequest, NextLook
+    from rlexp.app.commands.judge.compare_adaptive import (
+        AdaptiveComparison,
+        AdaptiveRequest,
+        NextLook,
+    )
     from rlexp.app.comparison.sequential import PairDecision
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
@@ -26,8 +30,8 @@ def compare_adaptively(
     Returns:
         The exit code.
     """
-    from rlexp.app.commands.compare_adaptive import AdaptiveComparison
-    from rlexp.app.commands.compare_adaptive import compare_adaptively as use_case
+    from rlexp.app.commands.judge.compare_adaptive import AdaptiveComparison
+    from rlexp.app.commands.judge.compare_adaptive import compare_adaptively as use_case
     from rlexp.cli.exit_codes import exit_code
 
     result = use_case(request, workspace, observer_for(console))
@@ -38,7 +42,7 @@ def compare_adaptively(
 
 def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
     """The decisions on all pairs, or the runs of the next look, as lines."""
-    from rlexp.app.commands.compare_adaptive import NextLook
+    from rlexp.app.commands.judge.compare_adaptive import NextLook
     from rlexp.cli.summaries import next_lines
 
     if isinstance(result, NextLook):

@@ -18,7 +18,7 @@ from rlexp.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.evaluate import PolicyEvaluation
+    from rlexp.app.commands.judge.evaluate import PolicyEvaluation
     from rlexp.app.evaluation.playback import ReturnStatistics
 
 
@@ -40,8 +40,8 @@ def evaluate(
 
     The episodes have seeds that no training used.
     """
-    from rlexp.app.commands.evaluate import EvaluationRequest
-    from rlexp.app.commands.evaluate import evaluate as use_case
+    from rlexp.app.commands.judge.evaluate import EvaluationRequest
+    from rlexp.app.commands.judge.evaluate import evaluate as use_case
 
     request = EvaluationRequest(
         episodes=episodes,

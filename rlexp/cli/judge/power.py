@@ -15,7 +15,7 @@ from rlexp.cli.report_settings import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.power import EffectPlan, PilotPlan
+    from rlexp.app.commands.judge.power import EffectPlan, PilotPlan
     from rlexp.reports.drawing.blocks import Block, Table
 
 NO_PILOT_SPREAD = (
@@ -70,8 +70,8 @@ def power(
     as_json: Json = False,
 ) -> None:
     """Plan the number of seeds from an effect size or a pilot."""
-    from rlexp.app.commands.power import PowerRequest
-    from rlexp.app.commands.power import power as use_case
+    from rlexp.app.commands.judge.power import PowerRequest
+    from rlexp.app.commands.judge.power import power as use_case
 
     request = PowerRequest(
         target=target,
@@ -91,7 +91,7 @@ def power(
 
 def power_blocks(plan: "EffectPlan | PilotPlan") -> "Iterator[Block]":
     """The plan as sentences and a table."""
-    from rlexp.app.commands.power import EffectPlan
+    from rlexp.app.commands.judge.power import EffectPlan
 
     return _effect_blocks(plan) if isinstance(plan, EffectPlan) else _pilot_blocks(plan)
 

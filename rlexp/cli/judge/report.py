@@ -19,7 +19,7 @@ from rlexp.cli.report_settings import (
 )
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.report import ReportFiles
+    from rlexp.app.commands.judge.report import ReportFiles
     from rlexp.console import Console
 
 MOST_NAMED = 10
@@ -50,8 +50,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write a reliability report: a page, or tables for a paper."""
-    from rlexp.app.commands.report import ReportRequest
-    from rlexp.app.commands.report import report as use_case
+    from rlexp.app.commands.judge.report import ReportRequest
+    from rlexp.app.commands.judge.report import report as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
 
     request = ReportRequest(

@@ -8,7 +8,7 @@ from rlexp.cli.options import Json, RunName, console_for, current_workspace, sho
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.diff import ComparedRun, RunDifferences
+    from rlexp.app.commands.look.diff import ComparedRun, RunDifferences
 
 PARTS = ("configuration", "code", "packages", "machine")
 
@@ -18,7 +18,7 @@ def diff(first: RunName, second: RunName, as_json: Json = False) -> None:
 
     Compares their configuration, code, packages and machine.
     """
-    from rlexp.app.commands.diff import diff as use_case
+    from rlexp.app.commands.look.diff import diff as use_case
 
     show_result(
         use_case(first, second, current_workspace()),

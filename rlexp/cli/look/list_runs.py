@@ -11,8 +11,8 @@ from rlexp.cli.options import Json, console_for, current_workspace, render_resul
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rlexp.app.commands.list_columns import ListingColumn, ListingColumns
-    from rlexp.app.commands.list_runs import Listing
+    from rlexp.app.commands.look.list_columns import ListingColumn, ListingColumns
+    from rlexp.app.commands.look.list_runs import Listing
     from rlexp.console import Console
 
     Rows = Sequence[Mapping[str, Any]]
@@ -53,9 +53,9 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List experiments, or the runs of one experiment."""
-    from rlexp.app.commands.list_columns import list_columns
-    from rlexp.app.commands.list_runs import ListRequest
-    from rlexp.app.commands.list_runs import list_runs as use_case
+    from rlexp.app.commands.look.list_columns import list_columns
+    from rlexp.app.commands.look.list_runs import ListRequest
+    from rlexp.app.commands.look.list_runs import list_runs as use_case
 
     console = console_for(as_json=as_json)
     requested = tuple(name.strip() for words in columns or () for name in words.split(","))
@@ -293,7 +293,7 @@ def _values(rows: "Rows", column: str) -> set[Any]:
 
 def _interval_lines(listing: "Listing") -> "Iterator[str]":
     """The method of the intervals of configurations, and why some have no interval."""
-    from rlexp.app.commands.list_runs import ConfigurationRow
+    from rlexp.app.commands.look.list_runs import ConfigurationRow
     from rlexp.metrics.estimate_text import method_text, no_interval, possible
 
     rows = [row for row in listing.rows if isinstance(row, ConfigurationRow)]

@@ -7,7 +7,7 @@ import typer
 from rlexp.cli.options import Json, TargetName, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.logs import JobLog, JobLogs, Log
+    from rlexp.app.commands.look.logs import JobLog, JobLogs, Log
     from rlexp.console import Console
 
 
@@ -22,7 +22,7 @@ def logs(
     as_json: Json = False,
 ) -> None:
     """Print the log of a run, or the output of cluster jobs."""
-    from rlexp.app.commands.logs import logs as use_case
+    from rlexp.app.commands.look.logs import logs as use_case
 
     console = console_for(as_json=as_json)
     log = use_case(name, attempt, lines, current_workspace())
@@ -31,7 +31,7 @@ def logs(
 
 def show(log: "Log | JobLogs", console: "Console") -> None:
     """Print the log of a run, or the output of jobs."""
-    from rlexp.app.commands.logs import JobLogs
+    from rlexp.app.commands.look.logs import JobLogs
 
     if isinstance(log, JobLogs):
         for job in log.jobs:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.view import ViewDocument
+    from rlexp.app.commands.look.view import ViewDocument
 
 ADDRESS = "127.0.0.1"
 """The only address that the server listens on."""

@@ -15,7 +15,7 @@ from rlexp.cli.report_settings import (
 )
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.plot import LoggedMetrics, Plot
+    from rlexp.app.commands.look.plot import LoggedMetrics, Plot
     from rlexp.console import Console
 
 METRIC_COLUMNS = ("metric", "runs", "values", "first", "last")
@@ -51,9 +51,9 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """Draw learning curves with bands, or other metrics, by label."""
-    from rlexp.app.commands.plot import PlotRequest
-    from rlexp.app.commands.plot import list_metrics as list_use_case
-    from rlexp.app.commands.plot import plot as use_case
+    from rlexp.app.commands.look.plot import PlotRequest
+    from rlexp.app.commands.look.plot import list_metrics as list_use_case
+    from rlexp.app.commands.look.plot import plot as use_case
 
     request = PlotRequest(
         targets=tuple(targets),

@@ -12,7 +12,7 @@ from rlexp.cli.short_form import FullOption
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.show import (
+    from rlexp.app.commands.look.show import (
         ExperimentDetails,
         RecordedProvenance,
         RunDetails,
@@ -48,8 +48,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show an experiment or a run: scores, states, evaluations."""
-    from rlexp.app.commands.show import ExperimentDetails, ShowPart
-    from rlexp.app.commands.show import show as use_case
+    from rlexp.app.commands.look.show import ExperimentDetails, ShowPart
+    from rlexp.app.commands.look.show import show as use_case
 
     part = (
         ShowPart.CONFIG if show_config else ShowPart.PROVENANCE if provenance else ShowPart.RESULT
@@ -88,7 +88,7 @@ def show_short_experiment(details: "ExperimentDetails", console: "Console") -> N
 
 def show_details(shown: "ShowResult", console: "Console") -> None:
     """Show an experiment, a run, a configuration or a provenance."""
-    from rlexp.app.commands.show import ExperimentDetails, RecordedConfiguration, RunDetails
+    from rlexp.app.commands.look.show import ExperimentDetails, RecordedConfiguration, RunDetails
     from rlexp.text import as_yaml
 
     match shown:
@@ -141,7 +141,7 @@ def experiment_closing_lines(details: "ExperimentDetails") -> "Iterator[str]":
 
 def show_curves(details: "ExperimentDetails", console: "Console", workspace: "Workspace") -> None:
     """Show a small figure of the learning curves of an experiment, with a line for each label."""
-    from rlexp.app.commands.show_curves import small_curves
+    from rlexp.app.commands.look.show_curves import small_curves
 
     curves = small_curves(details, workspace)
     for figure, notes in zip(curves.figures, curves.notes, strict=True):

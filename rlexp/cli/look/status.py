@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, console_for, current_workspace, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.status import ExperimentStatus, Status
+    from rlexp.app.commands.look.status import ExperimentStatus, Status
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
     from rlexp.engine.sweep_view import SweepStatus
@@ -26,7 +26,7 @@ def status(
 
     Works from any terminal, whichever command runs them.
     """
-    from rlexp.app.commands.status import status as use_case
+    from rlexp.app.commands.look.status import status as use_case
 
     console = console_for(as_json=as_json)
     if watch:
@@ -60,7 +60,7 @@ def sweep_status_lines(
 
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:
     """Show the progress repeatedly until nothing runs; with `--json`, one document per line."""
-    from rlexp.app.commands.status import watch
+    from rlexp.app.commands.look.status import watch
     from rlexp.app.results import document
 
     looks = watch(experiment, workspace)

@@ -12,7 +12,7 @@ from rlexp.cli.report_settings import PhaseOption, SettingsOption, setting_overr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.view import ServedAddress
+    from rlexp.app.commands.look.view import ServedAddress
     from rlexp.cli.look.page_server import FindDocument, PageServer
     from rlexp.console import Console
 
@@ -42,8 +42,8 @@ def view(
 
     Only this machine can reach the page. Nothing is written into runs/.
     """
-    from rlexp.app.commands.view import ServedAddress, page_path
-    from rlexp.app.commands.view import view as use_case
+    from rlexp.app.commands.look.view import ServedAddress, page_path
+    from rlexp.app.commands.look.view import view as use_case
 
     workspace = current_workspace(allow_import)
     viewer = use_case(target, workspace, phase=phase, overrides=setting_overrides(settings))

@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, Yes, console_for, current_workspace, show_re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.garbage import GarbageCollection, KeptState
+    from rlexp.app.commands.order.garbage import GarbageCollection, KeptState
 
 
 def collect(
@@ -27,7 +27,7 @@ def collect(
 
     Without --yes, only show their sizes.
     """
-    from rlexp.app.commands.garbage import collect_garbage
+    from rlexp.app.commands.order.garbage import collect_garbage
 
     result = collect_garbage(targets or [], current_workspace(), states=states, yes=yes)
     show_result(result, console_for(as_json=as_json), garbage_lines)

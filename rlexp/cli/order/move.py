@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, console_for, current_workspace, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.move import Move
+    from rlexp.app.commands.order.move import Move
 
 
 def move(
@@ -18,7 +18,7 @@ def move(
     as_json: Json = False,
 ) -> None:
     """Give an experiment another name; its runs stay the same."""
-    from rlexp.app.commands.move import move as use_case
+    from rlexp.app.commands.order.move import move as use_case
 
     moved = use_case(experiment, name, current_workspace())
     show_result(moved, console_for(as_json=as_json), move_lines)

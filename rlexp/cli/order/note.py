@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, TargetName, console_for, current_workspace, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rlexp.app.commands.note import Notes, NumberedNote
+    from rlexp.app.commands.order.note import Notes, NumberedNote
 
 
 def note(
@@ -23,7 +23,7 @@ def note(
     as_json: Json = False,
 ) -> None:
     """Add a note to an experiment or a run, or show its notes."""
-    from rlexp.app.commands.note import note as use_case
+    from rlexp.app.commands.order.note import note as use_case
 
     notes = use_case(target, text, current_workspace(), remove=remove)
     show_result(notes, console_for(as_json=as_json), lines_of_notes)

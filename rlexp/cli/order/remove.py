@@ -7,7 +7,7 @@ from rlexp.cli.options import Json, TargetName, Yes, console_for, current_worksp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.remove import Removal
+    from rlexp.app.commands.order.remove import Removal
 
 
 def remove(target: TargetName, yes: Yes = False, as_json: Json = False) -> None:
@@ -15,7 +15,7 @@ def remove(target: TargetName, yes: Yes = False, as_json: Json = False) -> None:
 
     Without --yes, only show what would be removed.
     """
-    from rlexp.app.commands.remove import remove as use_case
+    from rlexp.app.commands.order.remove import remove as use_case
 
     removal = use_case(target, current_workspace(), yes=yes)
     show_result(removal, console_for(as_json=as_json), removal_lines)

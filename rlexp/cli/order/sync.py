@@ -8,7 +8,7 @@ from rlexp.cli.exit_codes import OF_SIGNALS, PENDING
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.sync import SyncOutcome
+    from rlexp.app.commands.order.sync import SyncOutcome
     from rlexp.console import Console
 
 
@@ -27,7 +27,7 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Push records to trackers that were not pushed before."""
-    from rlexp.app.commands.sync import sync as use_case
+    from rlexp.app.commands.order.sync import sync as use_case
 
     outcome = use_case(arguments or [], current_workspace(allow_import), wait=wait)
     render_result(outcome, console_for(as_json=as_json), show_pushed)

@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, TargetName, console_for, current_workspace, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.tag import Tagging
+    from rlexp.app.commands.order.tag import Tagging
 
 
 def tag(
@@ -26,7 +26,7 @@ def tag(
 
     rlexp ls --where tag=TAG lists what has a tag.
     """
-    from rlexp.app.commands.tag import tag as use_case
+    from rlexp.app.commands.order.tag import tag as use_case
 
     tagging = use_case(target, tags or (), current_workspace(), remove=remove)
     show_result(tagging, console_for(as_json=as_json), tagging_lines)

@@ -21,7 +21,7 @@ from rlexp.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.configuration import (
+    from rlexp.app.commands.setup.configuration import (
         GroupListing,
         OptionListing,
         ResolvedConfiguration,
@@ -48,7 +48,7 @@ def config_show(
     as_json: Json = False,
 ) -> None:
     """Show the resolved configuration for the given overrides."""
-    from rlexp.app.commands.configuration import show_configuration, show_study
+    from rlexp.app.commands.setup.configuration import show_configuration, show_study
     from rlexp.app.sweeps.retrain import read_sweep_trial
 
     workspace, origin = current_workspace(allow_import), read_sweep_trial(from_sweep, trial)
@@ -69,7 +69,7 @@ def config_list(
     as_json: Json = False,
 ) -> None:
     """List configuration groups, or the options of one group."""
-    from rlexp.app.commands.configuration import list_groups, list_options
+    from rlexp.app.commands.setup.configuration import list_groups, list_options
 
     console = console_for(as_json=as_json)
     if group is None:
@@ -83,7 +83,7 @@ def config_search(
     as_json: Json = False,
 ) -> None:
     """Search all settings and options by a part of a name or of a meaning."""
-    from rlexp.app.commands.configuration import search_configuration
+    from rlexp.app.commands.setup.configuration import search_configuration
 
     listing = search_configuration(word, current_workspace())
     render_result(listing, console_for(as_json=as_json), show_settings)
@@ -96,7 +96,7 @@ def config_validate(
 
     Every value is checked, and that algorithm, agent and environment are compatible.
     """
-    from rlexp.app.commands.configuration import validate_configuration
+    from rlexp.app.commands.setup.configuration import validate_configuration
 
     valid = validate_configuration(overrides or [], current_workspace(allow_import))
     show_result(valid, console_for(as_json=as_json), valid_lines)

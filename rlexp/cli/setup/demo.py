@@ -7,7 +7,7 @@ import typer
 from rlexp.cli.options import Json, Quiet, console_for, observer_for, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.demo import Demonstration
+    from rlexp.app.commands.setup.demo import Demonstration
     from rlexp.console import Console
 
 
@@ -17,7 +17,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Train and compare a first experiment in under a minute."""
-    from rlexp.app.commands.demo import demo as use_case
+    from rlexp.app.commands.setup.demo import demo as use_case
     from rlexp.cli.exit_codes import exit_code
 
     console = console_for(as_json=as_json, quiet=quiet)

@@ -10,7 +10,7 @@ from rlexp.cli.options import AllowImport, Json, console_for, current_workspace,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.doctor import Diagnosis
+    from rlexp.app.commands.setup.doctor import Diagnosis
     from rlexp.app.diagnostics.finding import Finding
 
 
@@ -34,7 +34,7 @@ def doctor(
 
     Without options: versions of packages, threads, memory and disk.
     """
-    from rlexp.app.commands.doctor import doctor as use_case
+    from rlexp.app.commands.setup.doctor import doctor as use_case
     from rlexp.errors import ConfigError
 
     if arguments and not determinism:

@@ -8,7 +8,7 @@ import typer
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.import_hyperparameters import ImportedHyperparameters
+    from rlexp.app.commands.setup.import_hyperparameters import ImportedHyperparameters
     from rlexp.console import Console
 
 
@@ -40,7 +40,7 @@ def config_import(
 
     Either every entry is converted, or nothing is written.
     """
-    from rlexp.app.commands.import_hyperparameters import (
+    from rlexp.app.commands.setup.import_hyperparameters import (
         HyperparametersRequest,
         import_hyperparameters,
     )

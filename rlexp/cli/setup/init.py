@@ -9,7 +9,7 @@ from rlexp.cli.options import Json, console_for, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.init import Scaffold
+    from rlexp.app.commands.setup.init import Scaffold
 
 
 def init(
@@ -22,8 +22,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Create a new workspace with an example environment."""
-    from rlexp.app.commands.init import init as use_case
-    from rlexp.app.commands.init import init_study
+    from rlexp.app.commands.setup.init import init as use_case
+    from rlexp.app.commands.setup.init import init_study
 
     result = init_study(folder) if study else use_case(folder)
     show_result(result, console_for(as_json=as_json), scaffold_lines)

@@ -10,7 +10,7 @@ import typer
 from rlexp.cli.options import Json, console_for, render_result
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.schemas import DocumentSchemas
+    from rlexp.app.commands.setup.schemas import DocumentSchemas
     from rlexp.console import Console
 
 DEEPEST = 8
@@ -44,7 +44,7 @@ def config_schema(
 
     With --json, print the JSON Schemas.
     """
-    from rlexp.app.commands.schemas import list_schemas
+    from rlexp.app.commands.setup.schemas import list_schemas
 
     of = _module_of(context.find_root().command, command) if command else None
     schemas = list_schemas(of)

@@ -8,7 +8,7 @@ from rlexp.cli.options import Json, TargetName, console_for, current_workspace, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.cancel import Cancellation
+    from rlexp.app.commands.train.cancel import Cancellation
 
 
 def cancel(target: TargetName, as_json: Json = False) -> None:
@@ -16,7 +16,7 @@ def cancel(target: TargetName, as_json: Json = False) -> None:
 
     A stopped run is recorded as interrupted. Repeating the command, or `rlexp resume`, continues it.
     """
-    from rlexp.app.commands.cancel import cancel as use_case
+    from rlexp.app.commands.train.cancel import cancel as use_case
 
     show_result(
         use_case(target, current_workspace()), console_for(as_json=as_json), cancellation_lines
@@ -32,7 +32,7 @@ def cancellation_lines(cancellation: "Cancellation") -> "Iterator[str]":
 
 
 def _of_run(cancellation: "Cancellation", run: str) -> str:
-    from rlexp.app.commands.cancel import CancelOutcome
+    from rlexp.app.commands.train.cancel import CancelOutcome
 
     experiment = shlex.quote(cancellation.experiment)
     match cancellation.outcome:
@@ -56,7 +56,7 @@ def _of_run(cancellation: "Cancellation", run: str) -> str:
 
 
 def _of_experiment(cancellation: "Cancellation") -> str:
-    from rlexp.app.commands.cancel import CancelOutcome
+    from rlexp.app.commands.train.cancel import CancelOutcome
     from rlexp.text import format_count
 
     name, experiment = cancellation.experiment, shlex.quote(cancellation.experiment)

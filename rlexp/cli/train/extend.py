@@ -22,7 +22,7 @@ from rlexp.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.extend import ExtendOutcome
+    from rlexp.app.commands.train.extend import ExtendOutcome
 
 
 def extend(
@@ -51,8 +51,8 @@ def extend(
     as_json: Json = False,
 ) -> None:
     """Train finished runs further, as an experiment of their own."""
-    from rlexp.app.commands.extend import ExtendOptions
-    from rlexp.app.commands.extend import extend as use_case
+    from rlexp.app.commands.train.extend import ExtendOptions
+    from rlexp.app.commands.train.extend import extend as use_case
 
     console = console_for(as_json=as_json, quiet=quiet)
     options = ExtendOptions(

@@ -21,7 +21,7 @@ from rlexp.cli.train.run import run_exit_code, run_lines
 from rlexp.cli.train.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.resume import ResumedPart, ResumeOutcome
+    from rlexp.app.commands.train.resume import ResumedPart, ResumeOutcome
     from rlexp.app.execution.launch_settings import LaunchOptions
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
@@ -55,7 +55,7 @@ def execute(
     arguments: Sequence[str], options: "LaunchOptions", workspace: "Workspace", console: "Console"
 ) -> int:
     """Run the command and show its result; return the exit code."""
-    from rlexp.app.commands.resume import resume as use_case
+    from rlexp.app.commands.train.resume import resume as use_case
     from rlexp.app.results import document
     from rlexp.cli.observer import TerminalObserver
 
@@ -71,7 +71,7 @@ def execute(
 
 def show_part(part: "ResumedPart", console: "Console") -> None:
     """Show the result of one phase, or of a sweep; with `--json`, print nothing."""
-    from rlexp.app.commands.sweep import SweepOutcome
+    from rlexp.app.commands.train.sweep import SweepOutcome
     from rlexp.app.plans import SweepOutline
 
     if console.as_json:
@@ -88,7 +88,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
 
     Results are not among them: the observer showed each one when it was complete.
     """
-    from rlexp.app.commands.run import RunOutcome
+    from rlexp.app.commands.train.run import RunOutcome
     from rlexp.text import format_count
 
     for left in outcome.left:
@@ -129,7 +129,7 @@ def resume_exit_code(outcome: "ResumeOutcome") -> int:
 
 
 def _exit_code(part: "ResumedPart") -> int:
-    from rlexp.app.commands.run import RunOutcome
+    from rlexp.app.commands.train.run import RunOutcome
     from rlexp.app.plans import RunPlan
 
     return run_exit_code(part) if isinstance(part, RunOutcome | RunPlan) else sweep_exit_code(part)

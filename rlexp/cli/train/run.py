@@ -28,7 +28,7 @@ from rlexp.cli.short_form import FullOption
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlexp.app.commands.run import RunOptions, RunOutcome
+    from rlexp.app.commands.train.run import RunOptions, RunOutcome
     from rlexp.app.plans import RunPlan
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
@@ -79,7 +79,7 @@ def run(
 
     Configurations are words in Hydra's grammar, or a study file with further words.
     """
-    from rlexp.app.commands.run import RunOptions
+    from rlexp.app.commands.train.run import RunOptions
     from rlexp.app.sweeps.retrain import read_sweep_trial
 
     console = console_for(as_json=as_json, quiet=quiet)
@@ -104,7 +104,7 @@ def execute(
     full: bool = True,
 ) -> int:
     """Run the command and show its result; return the exit code."""
-    from rlexp.app.commands.run import run as use_case
+    from rlexp.app.commands.train.run import run as use_case
 
     outcome = use_case(overrides, options, workspace, observer_for(console))
     render_result(outcome, console, partial(show_outcome, full=full))

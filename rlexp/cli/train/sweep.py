@@ -24,7 +24,7 @@ from rlexp.cli.options import (
 from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.sweep import SweepOptions, SweepOutcome
+    from rlexp.app.commands.train.sweep import SweepOptions, SweepOutcome
     from rlexp.app.plans import SweepOutline
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
@@ -58,7 +58,7 @@ def sweep(
 
     Tuning, selection and test use separate seeds, so that the test scores are not biased by the search.
     """
-    from rlexp.app.commands.sweep import SweepOptions, read_stage
+    from rlexp.app.commands.train.sweep import SweepOptions, read_stage
     from rlexp.app.sweeps.request import split_definition
 
     name, overrides = split_definition(arguments or ())
@@ -84,7 +84,7 @@ def execute(
     full: bool = True,
 ) -> int:
     """Run the command and show its result; return the exit code."""
-    from rlexp.app.commands.sweep import sweep as use_case
+    from rlexp.app.commands.train.sweep import sweep as use_case
 
     outcome = use_case(name, overrides, options, workspace, observer_for(console))
     show_sweep(outcome, console, full=full)

@@ -18,7 +18,7 @@ from rlexp.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.worker import WorkerOutcome
+    from rlexp.app.commands.train.worker import WorkerOutcome
 
 
 def worker(
@@ -47,7 +47,7 @@ def worker(
 
     Runs are queued by executor=pull, or by an executor of a cluster.
     """
-    from rlexp.app.commands.worker import WorkerOptions, work
+    from rlexp.app.commands.train.worker import WorkerOptions, work
     from rlexp.app.results import document
     from rlexp.cli.json_lines import JsonLines
 

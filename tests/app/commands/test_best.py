@@ -11,8 +11,8 @@ from quick_parts import quick_parts
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
 from rlexp.api import best as best_in_python
-from rlexp.app.commands.best import BestFormat, BestRequest, best
-from rlexp.app.commands.import_hyperparameters import (
+from rlexp.app.commands.judge.best import BestFormat, BestRequest, best
+from rlexp.app.commands.setup.import_hyperparameters import (
     HyperparametersRequest,
     import_hyperparameters,
 )

@@ -17,7 +17,7 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, evaluated, stored, study
 from warm_processes import Forked, warm_process
 
-from rlexp.app.commands.cancel import CancelOutcome, cancel
+from rlexp.app.commands.train.cancel import CancelOutcome, cancel
 from rlexp.app.reading.summary import RunRow, describe_run, read_entries
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
 
-from rlexp.app.commands.list_runs import ListRequest, list_runs
-from rlexp.app.commands.show import ShowPart, show
-from rlexp.app.commands.status import status
+from rlexp.app.commands.look.list_runs import ListRequest, list_runs
+from rlexp.app.commands.look.show import ShowPart, show
+from rlexp.app.commands.look.status import status
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.results import Result, document

@@ -13,7 +13,7 @@ from sealed_runs import edit, name_of, seal_attempt, sealed
 from stored_runs import Stored, completed, configuration, evaluated, stored
 
 import rlexp as package
-from rlexp.app.commands.load import load
+from rlexp.app.commands.exchange.load import load
 from rlexp.errors import RecordError
 from rlexp.store import catalogue, changed_records
 from rlexp.store.layout import Layout

@@ -12,7 +12,7 @@ from comparisons import FAR, NEAR, QUICK, comparison_output, with_scores
 from quick_parts import quick_parts
 from stored_runs import study
 
-from rlexp.app.commands.compare import SECTIONS, CompareRequest, compare
+from rlexp.app.commands.judge.compare import SECTIONS, CompareRequest, compare
 from rlexp.app.results import to_json
 from rlexp.app.workspace import Workspace
 

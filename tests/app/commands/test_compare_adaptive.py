@@ -10,8 +10,8 @@ import pytest
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored
 
-from rlexp.app.commands.compare import CompareRequest, compare
-from rlexp.app.commands.compare_adaptive import AdaptiveRequest
+from rlexp.app.commands.judge.compare import CompareRequest, compare
+from rlexp.app.commands.judge.compare_adaptive import AdaptiveRequest
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.workspace import Workspace
 from rlexp.cli.judge.compare_adaptive import compare_adaptively
@@ -63,7 +63,7 @@ def spaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, EnvironmentSpaces]:
             if configured.label in by_label:
                 into[canonical(configured.environment)] = by_label[configured.label]
 
-    monkeypatch.setattr("rlexp.app.commands.compare_adaptive.check_compatibility", examine)
+    monkeypatch.setattr("rlexp.app.commands.judge.compare_adaptive.check_compatibility", examine)
     return by_label
 
 

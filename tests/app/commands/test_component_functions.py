@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from finished_runs import finish
 
-from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
+from rlexp.app.commands.judge.evaluate import EvaluationRequest, evaluate
 from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace

@@ -8,7 +8,7 @@ from command_line import typed as rlexp
 from finished_runs import study
 from quick_parts import quick_yaml
 
-from rlexp.app.commands.configuration import (
+from rlexp.app.commands.setup.configuration import (
     list_groups,
     list_options,
     show_configuration,

@@ -6,7 +6,7 @@ import pytest
 from command_line import give, give_json
 from samples import write_tree
 
-from rlexp.app.commands.configuration import search_configuration
+from rlexp.app.commands.setup.configuration import search_configuration
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout

@@ -8,7 +8,7 @@ from command_line import typed as rlexp
 from in_full import long
 from stored_runs import stored, study
 
-from rlexp.app.commands.demo import Demonstration, demo
+from rlexp.app.commands.setup.demo import Demonstration, demo
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RecordError
 

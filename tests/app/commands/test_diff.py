@@ -15,7 +15,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.diff import diff
+from rlexp.app.commands.look.diff import diff
 from rlexp.errors import RecordError
 from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.store.layout import Layout

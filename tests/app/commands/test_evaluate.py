@@ -18,7 +18,7 @@ from command_line import typed as rlexp
 from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
 
-from rlexp.app.commands.evaluate import EvaluationRequest, evaluate
+from rlexp.app.commands.judge.evaluate import EvaluationRequest, evaluate
 from rlexp.app.evaluation.playback import Policy, find_policy, restore_policy
 from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document

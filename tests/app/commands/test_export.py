@@ -15,7 +15,7 @@ from command_line import give, give_json
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, completed, configuration, failed, stored, study
 
-from rlexp.app.commands.export import FORMATS, export
+from rlexp.app.commands.exchange.export import FORMATS, export
 from rlexp.app.exporting.output import ExportedFiles, ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.exchange.exporters import parquet

@@ -11,8 +11,8 @@ from command_line import give, give_json, rlexp
 from finished_runs import study
 from quick_parts import quick_yaml
 
-from rlexp.app.commands import import_hyperparameters as importing
-from rlexp.app.commands.import_hyperparameters import (
+from rlexp.app.commands.setup import import_hyperparameters as importing
+from rlexp.app.commands.setup.import_hyperparameters import (
     HyperparametersRequest,
     import_hyperparameters,
 )

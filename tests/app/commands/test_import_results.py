@@ -22,7 +22,7 @@ from stored_runs import stored
 from typer.testing import CliRunner
 
 import rlexp
-from rlexp.app.commands import import_results as import_command
+from rlexp.app.commands.exchange import import_results as import_command
 from rlexp.app.importing import store
 from rlexp.cli import app
 from rlexp.config.config_files import packaged_root
@@ -571,7 +571,7 @@ def test_two_concurrent_imports_with_one_name(monkeypatch: pytest.MonkeyPatch) -
     give(*arguments)
     before = files()
     monkeypatch.setattr(
-        "rlexp.app.commands.import_results.read_imported_experiment", lambda _: None
+        "rlexp.app.commands.exchange.import_results.read_imported_experiment", lambda _: None
     )
     assert "was created by another command meanwhile" in refusal_of(*arguments)
     assert before == files()

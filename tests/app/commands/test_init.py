@@ -11,7 +11,7 @@ import pytest
 from command_line import typed as rlexp
 from in_full import long
 
-from rlexp.app.commands.init import files, init
+from rlexp.app.commands.setup.init import files, init
 from rlexp.errors import ConfigError
 
 

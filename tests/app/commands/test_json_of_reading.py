@@ -8,7 +8,7 @@ from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.show import ShowPart, show
+from rlexp.app.commands.look.show import ShowPart, show
 from rlexp.app.results import document
 from rlexp.store.layout import Layout
 

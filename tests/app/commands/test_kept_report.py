@@ -12,8 +12,8 @@ from command_line import give
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, stored, study
 
-from rlexp.app.commands import report as reporting
-from rlexp.app.commands.report import ReportFiles, ReportRequest, report
+from rlexp.app.commands.judge import report as reporting
+from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
 from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
 

@@ -16,7 +16,7 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.list_runs import ListRequest, list_runs
+from rlexp.app.commands.look.list_runs import ListRequest, list_runs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout

@@ -7,7 +7,7 @@ from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import Stored, completed, stored, study
 
-from rlexp.app.commands.logs import logs
+from rlexp.app.commands.look.logs import logs
 from rlexp.errors import ConfigError, RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.runs import write_run

@@ -13,8 +13,8 @@ from quick_parts import quick_parts
 from shop_environment import SHOP, open_shop
 from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.list_runs import ListRequest, list_runs
-from rlexp.app.commands.load import load
+from rlexp.app.commands.exchange.load import load
+from rlexp.app.commands.look.list_runs import ListRequest, list_runs
 from rlexp.cli.look.list_runs import show_listing
 from rlexp.console import Console
 from rlexp.errors import ProtocolError

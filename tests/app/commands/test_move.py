@@ -14,8 +14,8 @@ from stored_runs import PROVENANCE, STARTED, Stored, stored, study
 from stored_sweeps import WORDS, stored_sweep
 
 import rlexp
-from rlexp.app.commands import move as moving
-from rlexp.app.commands.move import move
+from rlexp.app.commands.order import move as moving
+from rlexp.app.commands.order.move import move
 from rlexp.app.tracking.tracked_records import ConfigurationIndex, tracked_experiment
 from rlexp.errors import RecordError
 from rlexp.store import lease

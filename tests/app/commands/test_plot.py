@@ -21,8 +21,8 @@ from stored_runs import (
 )
 from stored_sweeps import finished_sweep, stored_sweep
 
-from rlexp.app.commands.plot import MOST_NEAR, Plot, PlotRequest, list_metrics, plot
-from rlexp.app.commands.report import ReportRequest, report
+from rlexp.app.commands.judge.report import ReportRequest, report
+from rlexp.app.commands.look.plot import MOST_NEAR, Plot, PlotRequest, list_metrics, plot
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError

@@ -13,7 +13,7 @@ from command_line import give, give_json
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.power import EffectPlan, PilotPlan, PowerRequest, power
+from rlexp.app.commands.judge.power import EffectPlan, PilotPlan, PowerRequest, power
 from rlexp.app.results import to_json
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, RlexpError

@@ -7,7 +7,7 @@ from command_line import rlexp
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, evaluated, stored, study
 
-from rlexp.app.commands.remove import remove
+from rlexp.app.commands.order.remove import remove
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold

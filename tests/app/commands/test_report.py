@@ -11,7 +11,7 @@ from command_line import give, give_json
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, failed, stored, study
 
-from rlexp.app.commands.report import ReportFiles, ReportRequest, report
+from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
 from rlexp.app.reporting.build import FORMATS, read_formats, read_phase
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase

@@ -6,7 +6,7 @@ import pytest
 from command_line import typed as rlexp
 from stored_runs import study
 
-from rlexp.app.commands.configuration import list_groups, list_options, show_configuration
+from rlexp.app.commands.setup.configuration import list_groups, list_options, show_configuration
 from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.errors import ConfigError
 

@@ -8,7 +8,11 @@ import pytest
 from reproducible_studies import GitStudy, committed, git, train, trained
 from warm_processes import warm_up
 
-from rlexp.app.commands.reproduce import ReproductionRequest, SurroundingsDiffer, reproduce
+from rlexp.app.commands.exchange.reproduce import (
+    ReproductionRequest,
+    SurroundingsDiffer,
+    reproduce,
+)
 from rlexp.app.observer import SilentObserver
 from rlexp.app.results import document
 from rlexp.app.workspace import Workspace

@@ -21,9 +21,9 @@ from stored_runs import (
     study,
 )
 
-from rlexp.app.commands.plot import PlotRequest, plot
-from rlexp.app.commands.show import ExperimentDetails, ShowPart, show
-from rlexp.app.commands.show_curves import small_curves
+from rlexp.app.commands.look.plot import PlotRequest, plot
+from rlexp.app.commands.look.show import ExperimentDetails, ShowPart, show
+from rlexp.app.commands.look.show_curves import small_curves
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase

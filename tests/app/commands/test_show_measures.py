@@ -6,7 +6,7 @@ from pathlib import Path
 from command_line import rlexp
 from stored_runs import ended, evaluated, stored, study
 
-from rlexp.app.commands.show import RunDetails, ShowPart, show
+from rlexp.app.commands.look.show import RunDetails, ShowPart, show
 from rlexp.records.events import Ending, Examined, Measures
 from rlexp.store.layout import Layout
 

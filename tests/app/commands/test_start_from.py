@@ -12,7 +12,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from rlexp.app.commands.move import move
+from rlexp.app.commands.order.move import move
 from rlexp.app.execution import starting_policy
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute

@@ -9,8 +9,8 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, completed, ended, evaluated, stored, study
 from stored_sweeps import stored_sweep
 
-from rlexp.app.commands import status as status_command
-from rlexp.app.commands.status import RunningRun, status
+from rlexp.app.commands.look import status as status_command
+from rlexp.app.commands.look.status import RunningRun, status
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending

@@ -6,7 +6,7 @@ import pytest
 from command_line import give, give_json, rlexp
 from quick_parts import quick_parts
 
-from rlexp.app.commands.configuration import show_configuration, show_study
+from rlexp.app.commands.setup.configuration import show_configuration, show_study
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.workspace import Workspace

@@ -9,10 +9,10 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.commands.compare import CompareRequest, compare
-from rlexp.app.commands.report import ReportRequest, report
-from rlexp.app.commands.status import status
-from rlexp.app.commands.sweep import SweepOptions
+from rlexp.app.commands.judge.compare import CompareRequest, compare
+from rlexp.app.commands.judge.report import ReportRequest, report
+from rlexp.app.commands.look.status import status
+from rlexp.app.commands.train.sweep import SweepOptions
 from rlexp.app.sweeps.progress import SweepMonitor, remaining_steps
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage

@@ -9,7 +9,7 @@ from quick_parts import quick_parts
 from stored_runs import completed, console, ended, failed, output
 from stored_sweeps import stored_sweep
 
-from rlexp.app.commands.sweep import SweepOptions
+from rlexp.app.commands.train.sweep import SweepOptions
 from rlexp.app.sweeps.progress import SweepMonitor
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.console.sweep import SweepLines

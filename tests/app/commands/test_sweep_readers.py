@@ -11,8 +11,8 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import finished_sweep, stored_sweep
 
-from rlexp.app.commands.report import ReportRequest, report
-from rlexp.app.commands.sweep import SweepOptions, read_stage
+from rlexp.app.commands.judge.report import ReportRequest, report
+from rlexp.app.commands.train.sweep import SweepOptions, read_stage
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again

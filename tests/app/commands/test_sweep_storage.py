@@ -7,7 +7,7 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import stored_sweep
 
-from rlexp.app.commands.sweep import SweepOptions
+from rlexp.app.commands.train.sweep import SweepOptions
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.errors import ConfigError
 

@@ -13,7 +13,7 @@ from quick_parts import quick_parts
 from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
-from rlexp.app.commands.sync import sync
+from rlexp.app.commands.order.sync import sync
 from rlexp.app.tracking import mirror_client
 from rlexp.cli.order.sync import sync_exit_code
 from rlexp.errors import ConfigError

@@ -11,8 +11,8 @@ from command_line import give, give_json, rlexp, typed
 from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, stored, study
 
-from rlexp.app.commands.note import note
-from rlexp.app.commands.tag import tag
+from rlexp.app.commands.order.note import note
+from rlexp.app.commands.order.tag import tag
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 

@@ -21,7 +21,7 @@ from sealed_runs import (
 )
 from stored_runs import completed, stored, study
 
-from rlexp.app.commands.remove import remove
+from rlexp.app.commands.order.remove import remove
 from rlexp.store.layout import Layout
 
 TAMPERING: dict[str, tuple[Spoil, str]] = {

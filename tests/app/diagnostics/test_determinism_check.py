@@ -16,7 +16,7 @@ from quick_parts import quick_parts
 from samples import write_tree
 from warm_processes import warm_up
 
-from rlexp.app.commands.doctor import doctor
+from rlexp.app.commands.setup.doctor import doctor
 from rlexp.app.diagnostics import repeating
 from rlexp.app.diagnostics.determinism import (
     check_environment_repeats,

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from quick_parts import quick_parts
 from warm_processes import warm_up
 
-import rlexp.app.commands.doctor as command
+import rlexp.app.commands.setup.doctor as command
 from rlexp.app.diagnostics import environment, environment_probe, machine
 from rlexp.app.diagnostics.environment import candidates, examine_environment, list_compatible
 from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute

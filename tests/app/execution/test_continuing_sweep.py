@@ -11,7 +11,7 @@ from quick_parts import quick_parts
 from stored_runs import console, output
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.commands.sweep import SweepOptions
+from rlexp.app.commands.train.sweep import SweepOptions
 from rlexp.app.execution.estimate import Basis, RateCache, Rates
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.train.sweep import execute as sweep

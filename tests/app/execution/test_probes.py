@@ -161,7 +161,7 @@ def test_the_folder_of_a_killed_command_is_removed_by_the_next_probe(
 
 def test_the_command_itself_imports_no_learning_library() -> None:
     """Torch takes seconds and much memory, so only the processes of probes and runs import it."""
-    code = "import sys; import rlexp.app.commands.run; print('torch' in sys.modules)"
+    code = "import sys; import rlexp.app.commands.train.run; print('torch' in sys.modules)"
     printed = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from finished_runs import Finished, finish, study
 
-from rlexp.app.commands.export import export
+from rlexp.app.commands.exchange.export import export
 from rlexp.app.exporting.output import ExportedFiles, ExportRequest
 from rlexp.errors import RlexpError
 from rlexp.protocol.spec import RunSpec

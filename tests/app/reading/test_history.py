@@ -6,8 +6,8 @@ import pytest
 from command_line import rlexp
 from stored_runs import Stored, completed, ended, evaluated, stored, study
 
-from rlexp.app.commands.list_runs import ExperimentRow, ListRequest, list_runs
-from rlexp.app.commands.status import status
+from rlexp.app.commands.look.list_runs import ExperimentRow, ListRequest, list_runs
+from rlexp.app.commands.look.status import status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 
 SAVED = Checkpointed(time=5.0, step=40, name="checkpoints/40", seconds=1.5, bytes=600_000)

@@ -10,8 +10,8 @@ from command_line import give, typed
 from stored_runs import Stored, configuration, ended, evaluated, stored, study
 from viewing import served
 
-from rlexp.app.commands import report as reporting
-from rlexp.app.commands.report import ReportRequest, report
+from rlexp.app.commands.judge import report as reporting
+from rlexp.app.commands.judge.report import ReportRequest, report
 from rlexp.app.reporting import films
 from rlexp.app.reporting.films import MOST_FILMS
 from rlexp.records.events import Ending

@@ -10,9 +10,9 @@ from finished_runs import finish
 from reproducible_studies import GitStudy, trained
 from warm_processes import warm_up
 
-from rlexp.app.commands.extend import ExtendOptions, extend
-from rlexp.app.commands.reproduce import Reproduction, ReproductionRequest, reproduce
-from rlexp.app.commands.run import RunOptions, run
+from rlexp.app.commands.exchange.reproduce import Reproduction, ReproductionRequest, reproduce
+from rlexp.app.commands.train.extend import ExtendOptions, extend
+from rlexp.app.commands.train.run import RunOptions, run
 from rlexp.app.execution import extension
 from rlexp.app.observer import SilentObserver
 from rlexp.app.reproduction.original import read_original

@@ -10,8 +10,8 @@ from command_line import give, give_json, typed
 from quick_parts import quick_parts
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
-from rlexp.app.commands.configuration import show_configuration
-from rlexp.app.commands.move import move
+from rlexp.app.commands.order.move import move
+from rlexp.app.commands.setup.configuration import show_configuration
 from rlexp.app.execution.request import RunRequest
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.engine.sweep_source import SweepStage

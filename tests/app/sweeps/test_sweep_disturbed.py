@@ -11,7 +11,7 @@ from quick_parts import quick_parts
 from stored_runs import console
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
-from rlexp.app.commands.sweep import SweepOptions
+from rlexp.app.commands.train.sweep import SweepOptions
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.state import read_runs
 from rlexp.cli.train.sweep import execute as sweep

@@ -8,7 +8,7 @@ import pytest
 from finished_runs import study
 from quick_parts import quick_parts
 
-from rlexp.app.commands.sweep import SweepOptions, sweep
+from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.execution import compatibility, memory_plan
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.observer import SilentObserver

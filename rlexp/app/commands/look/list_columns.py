@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlexp.app.commands.list_runs import (
+from rlexp.app.commands.look.list_runs import (
     ListRequest,
     kind_of,
     listed_rows,

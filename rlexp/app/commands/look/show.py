@@ -7,8 +7,8 @@ from enum import StrEnum
 from os import environ
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.app.commands.note import NumberedNote, numbered
-from rlexp.app.commands.status import sweep_status
+from rlexp.app.commands.look.status import sweep_status
+from rlexp.app.commands.order.note import NumberedNote, numbered
 from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,

@@ -3,8 +3,8 @@
 import shlex
 from dataclasses import dataclass, replace
 
-from rlexp.app.commands.plot import PlotRequest, PlottedBand, PlottedTask, plot
-from rlexp.app.commands.show import ExperimentDetails
+from rlexp.app.commands.look.plot import PlotRequest, PlottedBand, PlottedTask, plot
+from rlexp.app.commands.look.show import ExperimentDetails
 from rlexp.app.reading.summary import PhaseSummary
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RlexpError

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
-from rlexp.app.commands.sweep import (
+from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.commands.train.sweep import (
     UNTIL,
     SweepOptions,
     SweepOutcome,

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from rlexp.app.commands.resume import (
+from rlexp.app.commands.train.resume import (
     check_overrides,
     execution_settings,
     readable_experiment,
 )
-from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.extension import (

@@ -14,14 +14,14 @@ from importlib.metadata import version
 from typing import ClassVar
 from urllib.parse import quote
 
-from rlexp.app.commands.list_runs import ExperimentRow, experiment_row
-from rlexp.app.commands.report import (
+from rlexp.app.commands.judge.report import (
     IGNORED,
     ReportRequest,
     compute_brief_report,
     compute_report,
 )
-from rlexp.app.commands.status import ExperimentStatus, RunningRun, experiment_status
+from rlexp.app.commands.look.list_runs import ExperimentRow, experiment_row
+from rlexp.app.commands.look.status import ExperimentStatus, RunningRun, experiment_status
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
 from rlexp.app.reporting.build import read_phase

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlexp.app.commands.tag import annotated
+from rlexp.app.commands.order.tag import annotated
 from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError

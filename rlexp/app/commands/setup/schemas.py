@@ -88,8 +88,8 @@ def _of_module(name: str) -> list[Any]:
 
 def _modules() -> Iterator[ModuleType]:
     # Modules are discovered, so that a new command needs no entry in a list.
-    for module in pkgutil.iter_modules(commands.__path__):
-        yield importlib.import_module(f"{commands.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
+        yield importlib.import_module(module.name)
 
 
 def _last(module: ModuleType) -> str:

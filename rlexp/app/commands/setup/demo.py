@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from rlexp.app.commands.compare import CompareRequest, Comparison, compare
-from rlexp.app.commands.report import ReportRequest, report
-from rlexp.app.commands.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.commands.judge.compare import CompareRequest, Comparison, compare
+from rlexp.app.commands.judge.report import ReportRequest, report
+from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.observer import Observer
 from rlexp.app.reading.summary import RunRow

@@ -8,7 +8,7 @@ from itertools import pairwise
 from time import time
 from typing import Any, ClassVar
 
-from rlexp.app.commands.remove import unused
+from rlexp.app.commands.order.remove import unused
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace

@@ -1,0 +1,1 @@
+"""Use cases that exchange records and check them: import, export, reproduce, verify, load."""

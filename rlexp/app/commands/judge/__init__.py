@@ -1,0 +1,1 @@
+"""Use cases that judge: compare, report, best, power, evaluate."""

@@ -1,0 +1,1 @@
+"""Use cases that read what is recorded: ls, show, status, view, logs, plot, diff."""

@@ -1,0 +1,1 @@
+"""Use cases that keep order: tag, note, mv, rm, gc, sync."""

@@ -1,0 +1,1 @@
+"""Use cases that set up: demo, init, config, doctor."""

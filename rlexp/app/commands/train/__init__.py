@@ -1,0 +1,1 @@
+"""Use cases that train: run, sweep, extend, resume, cancel, worker."""
