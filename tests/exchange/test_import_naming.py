@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from import_sources import RECORDED, given, settled, write_evaluations, write_monitors
 
+from rlexp.conditions import read_conditions
 from rlexp.errors import ConfigError, ProtocolError
 from rlexp.exchange.importers.imported_study import ENVIRONMENT, ImportOptions, MalformedError
 from rlexp.exchange.importers.mlflow_store import read_mlflow_store
-from rlexp.exchange.importers.name_patterns import parse_condition, parse_path_pattern
+from rlexp.exchange.importers.name_patterns import parse_path_pattern
 from rlexp.exchange.importers.sb3_evaluations import read_evaluations
 from rlexp.exchange.importers.sb3_monitor import read_monitors
 from rlexp.exchange.importers.tensorboard import hyperparameters, read_tensorboard
@@ -79,18 +80,22 @@ def test_patterns_that_cannot_be_read(pattern: str, words: str) -> None:
         ("seed<=3", "3.0", True),
         ("seed>3", "many", False),
         ("seed>=3", "3", True),
+        ("algo=ppo*", "ppo_lstm", True),
+        ("learning rate=0.1", "1e-1", True),
+        ("lr~e-3", "1e-3", True),
+        ("lr!=0.001", "0.002", True),
     ],
 )
 def test_conditions(condition: str, value: str, holds: bool) -> None:
     """Conditions compare numbers as numbers and everything else as text."""
-    assert holds is parse_condition(condition).holds(value)
+    assert holds is read_conditions([condition])[0].holds_for_text(value)
 
 
 @pytest.mark.parametrize("text", ["lr", "=3", "lr<many", ""])
 def test_conditions_that_cannot_be_read(text: str) -> None:
     """A text that is no condition is refused."""
     with pytest.raises(ConfigError, match="--where"):
-        parse_condition(text)
+        read_conditions([text])
 
 
 def test_folders_of_labels_and_seeds(tmp_path: Path) -> None:
@@ -156,7 +161,7 @@ def test_a_missing_parameter(store: Path) -> None:
 @pytest.mark.parametrize("key", ["learning_rate", "params.learning_rate"])
 def test_chosen_runs(store: Path, key: str) -> None:
     """Conditions leave runs out, and the import says how many."""
-    options = ImportOptions(unit=ENVIRONMENT, where=(parse_condition(f"{key}=2e-3"),))
+    options = ImportOptions(unit=ENVIRONMENT, where=tuple(read_conditions([f"{key}=2e-3"])))
     study = read_mlflow_store(given(store), options)
     assert {"a2c-0", "a2c-1"} == {run.name for run in study.runs}
     assert f"2 runs because of --where {key}=2e-3" in study.left_out
@@ -168,7 +173,7 @@ def test_conditions_that_leave_nothing(store: Path) -> None:
         ("learning_rate=5", r"no run satisfies it \(learning_rate is 0\.001, 0\.002\)"),
         ("learning_rat=5", "no run has 'learning_rat'; did you mean 'learning_rate'"),
     ):
-        options = ImportOptions(unit=ENVIRONMENT, where=(parse_condition(text),))
+        options = ImportOptions(unit=ENVIRONMENT, where=tuple(read_conditions([text])))
         with pytest.raises(ConfigError, match=words):
             read_mlflow_store(given(store), options)
 

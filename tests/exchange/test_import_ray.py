@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from import_sources import given, write_table
 
+from rlexp.conditions import read_conditions
 from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.errors import ConfigError
 from rlexp.exchange.importers.csv_table import parse_columns, read_csv
@@ -19,7 +20,7 @@ from rlexp.exchange.importers.imported_study import (
     ReturnKind,
 )
 from rlexp.exchange.importers.kinds import kind_of
-from rlexp.exchange.importers.name_patterns import parse_condition, parse_path_pattern
+from rlexp.exchange.importers.name_patterns import parse_path_pattern
 from rlexp.exchange.importers.ray_results import read_ray
 
 OLD = ("episode_reward_mean", "timesteps_total", "training_iteration", "hist_stats")
@@ -85,7 +86,7 @@ def test_labels_and_choice_of_trials(tmp_path: Path) -> None:
     options = ImportOptions(label_from=("lr",))
     runs = read_ray(given(tmp_path / "s"), options).runs
     assert [("PPO lr=0.1", 5), ("PPO lr=0.2", 6)] == [(run.label, run.seed) for run in runs]
-    chosen = ImportOptions(where=(parse_condition("lr>0.1"),))
+    chosen = ImportOptions(where=tuple(read_conditions(["lr>0.1"])))
     assert [6] == [run.seed for run in read_ray(given(tmp_path / "s"), chosen).runs]
 
 
@@ -184,7 +185,7 @@ def test_rows_are_chosen_and_labelled(tmp_path: Path) -> None:
     assert [("ppo lr=0.1", (1.0,)), ("ppo lr=0.2", (2.0,))] == [
         (run.label, run.points[0].returns) for run in runs
     ]
-    chosen = ImportOptions(unit=ENVIRONMENT, where=(parse_condition("lr=0.2"),))
+    chosen = ImportOptions(unit=ENVIRONMENT, where=tuple(read_conditions(["lr=0.2"])))
     [run] = read_csv(given(path), chosen).runs
     assert (2.0,) == run.points[0].returns
 

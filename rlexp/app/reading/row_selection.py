@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol
 
-from rlexp.app.reading.conditions import Condition, is_missing, is_number, order_key
-from rlexp.app.reading.run_settings import FIRST_WORDS, Settings, setting_text
+from rlexp.app.reading.run_settings import FIRST_WORDS, Settings
+from rlexp.conditions import Condition, is_missing, is_number, order_key, setting_text
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.text import join_first_names
 

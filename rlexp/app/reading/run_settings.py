@@ -1,6 +1,5 @@
 """The configuration of recorded runs as single values, under the keys that `rlexp run` takes."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -52,15 +51,6 @@ def settings_of(configuration: Configuration, parts: Plain) -> Settings:
     settings["environment"] = configuration.task
     settings.update(_flat("reference", configuration.reference))
     return settings
-
-
-def setting_text(value: object) -> str:
-    """A value as conditions compare it: lists and truth values as in the configuration."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool | list | tuple | Mapping):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, Any]]:

@@ -245,7 +245,8 @@ def _cell(row: Any, name: str, *, several: bool) -> Any:
 
 def _value(row: Any, name: str, *, several: bool) -> Any:
     """The value of a column, or of a key that was asked for; several values as one text."""
-    from rlexp.app.reading.run_settings import FIRST_WORDS, setting_text
+    from rlexp.app.reading.run_settings import FIRST_WORDS
+    from rlexp.conditions import setting_text
     from rlexp.text import format_cell
 
     value = getattr(row, name) if hasattr(row, name) else row.columns[name]
@@ -276,7 +277,7 @@ def show_names(names: "ListingColumns", console: "Console") -> None:
 
 def _first_values(column: "ListingColumn") -> str:
     """The first values of a key (`a2c, ppo and 3 more`); empty for a column."""
-    from rlexp.app.reading.run_settings import setting_text
+    from rlexp.conditions import setting_text
 
     listed = ", ".join(map(setting_text, column.values))
     more = (column.total or 0) - len(column.values)

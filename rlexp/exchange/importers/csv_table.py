@@ -115,7 +115,7 @@ class CsvTable:
     def left_out(self) -> Iterator[str]:
         """Yield the columns that no field, label or condition needs, and the rows left out."""
         options = self.options
-        keys = {*options.label_from, *(condition.key for condition in options.where)}
+        keys = {*options.label_from, *(condition.name for condition in options.where)}
         keys |= {key for key in (options.task_from, options.seed_from) if key is not None}
         further = [column for column in self.parameters if column not in keys]
         if options.columns and further:

@@ -6,8 +6,9 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
+from rlexp.conditions import Condition
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.exchange.importers.name_patterns import ParameterCondition, PathPattern
+from rlexp.exchange.importers.name_patterns import PathPattern
 from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE
 
@@ -168,7 +169,7 @@ class ImportOptions:
     label_from: tuple[str, ...] = ()
     task_from: str | None = None
     seed_from: str | None = None
-    where: tuple[ParameterCondition, ...] = ()
+    where: tuple[Condition, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def required_unit(self, source: str) -> StepUnit:

@@ -1,4 +1,4 @@
-"""Patterns of paths, and conditions on parameters: what `--path` and `--where` accept."""
+"""Patterns of paths: what `--path` accepts."""
 
 import re
 from dataclasses import dataclass
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from rlexp.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-CONDITION = re.compile(r"(?P<key>[^=!~<>]+?)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)")
-COMPARISONS = (">", ">=", "<", "<=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,62 +64,3 @@ def _expression(part: str) -> str:
 
 def _group(name: str) -> str:
     return f"(?P<{name}>{'[0-9]{1,9}' if name == 'seed' else '.+'})"
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterCondition:
-    """A comparison of a parameter with a value, such as `lr=0.001` or `seed<3`."""
-
-    key: str
-    operator: str
-    value: str
-
-    def __str__(self) -> str:
-        """The condition as it is typed."""
-        return f"{self.key}{self.operator}{self.value}"
-
-    def holds(self, present: str) -> bool:
-        """Whether a value satisfies the condition; numbers are compared as numbers."""
-        number, wanted = _number(present), _number(self.value)
-        match self.operator:
-            case "~":
-                return self.value.lower() in present.lower()
-            case "=" | "!=":
-                both = number is not None and wanted is not None
-                equal = number == wanted if both else present == self.value
-                return equal is (self.operator == "=")
-        if number is None or wanted is None:
-            return False
-        return {
-            ">": number > wanted,
-            ">=": number >= wanted,
-            "<": number < wanted,
-            "<=": number <= wanted,
-        }[self.operator]
-
-
-def parse_condition(text: str) -> ParameterCondition:
-    """Parse a condition of `--where`.
-
-    Raises:
-        ConfigError: The text is not a condition, or compares the order of a text.
-    """
-    match = CONDITION.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(
-            f"--where {text!r} is not a condition: write KEY=VALUE, with =, !=, ~ (contains), or "
-            ">, >=, <, <= for numbers",
-            code="wrong_type",
-            key="--where",
-        )
-    condition = ParameterCondition(match["key"].strip(), match["operator"], match["value"].strip())
-    if condition.operator in COMPARISONS and _number(condition.value) is None:
-        raise ConfigError(f"--where {condition}: {condition.value!r} is not a number")
-    return condition
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

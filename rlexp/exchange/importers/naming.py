@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlexp.conditions import Condition
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.imported_study import (
     ImportOptions,
     MalformedError,
     malformed_error,
 )
-from rlexp.exchange.importers.name_patterns import ParameterCondition
 from rlexp.exchange.importers.parse_values import parse_name, parse_whole_number, shortened_repr
 from rlexp.text import format_count
 
@@ -106,16 +106,16 @@ class RunNaming:
         if self.chosen or not self.refused:
             return
         for condition in self.options.where:
-            values = self.seen.get(condition.key) or self.seen.get(_unscoped(condition.key))
+            values = self.seen.get(condition.name) or self.seen.get(_unscoped(condition.name))
             if values is None:
                 raise ConfigError(
-                    f"--where {condition}: no run has {condition.key!r}"
-                    f"{did_you_mean(condition.key, self.seen)} (there are: {_listed(self.seen)}); "
+                    f"--where {condition}: no run has {condition.name!r}"
+                    f"{did_you_mean(condition.name, self.seen)} (there are: {_listed(self.seen)}); "
                     "nothing was imported"
                 )
         conditions = " and ".join(f"--where {condition}" for condition in self.options.where)
         values_seen = "; ".join(
-            f"{c.key} is {_listed(self.seen.get(c.key) or self.seen[_unscoped(c.key)])}"
+            f"{c.name} is {_listed(self.seen.get(c.name) or self.seen[_unscoped(c.name)])}"
             for c in self.options.where
         )
         raise ConfigError(
@@ -190,9 +190,9 @@ def _unscoped(key: str) -> str:
     return key.removeprefix(scope)
 
 
-def _satisfies(facts: Mapping[str, str], condition: ParameterCondition) -> bool:
-    value = look_up(facts, condition.key)
-    return value is not None and condition.holds(value)
+def _satisfies(facts: Mapping[str, str], condition: Condition) -> bool:
+    value = look_up(facts, condition.name)
+    return value is not None and condition.holds_for_text(value)
 
 
 def _extended(label: str | None, settings: Mapping[str, str]) -> str | None:

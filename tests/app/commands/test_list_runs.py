@@ -156,7 +156,7 @@ def test_missing_values_are_sorted_last(
     [
         (ListRequest("alpha", where=("scor>1",)), "no column 'scor'; did you mean 'score'"),
         (ListRequest("alpha", sort="-scor"), "no column 'scor'; did you mean 'score'"),
-        (ListRequest("alpha", where=("score",)), "'score' is not a condition; write COLUMN=VALUE"),
+        (ListRequest("alpha", where=("score",)), "'score' is not a condition; write NAME=VALUE"),
         (ListRequest("alpha", where=("score>much",)), "'much' is not a number"),
         (ListRequest("alpha", where=("state>1",)), "state holds text"),
         (ListRequest(where=("sed=1",)), "did you mean 'seed'.*rlexp ls --list-columns"),

@@ -17,6 +17,7 @@ from rlexp.app.importing.store import (
 from rlexp.app.reading.imported import read_imported_experiment
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
+from rlexp.conditions import read_conditions
 from rlexp.config.third_party_yaml import read_third_party_yaml
 from rlexp.config.yaml_text import known_reference
 from rlexp.errors import ConfigError, did_you_mean
@@ -30,7 +31,7 @@ from rlexp.exchange.importers.imported_study import (
 )
 from rlexp.exchange.importers.imported_sweep import ImportedSweep, make_sweep_plan
 from rlexp.exchange.importers.kinds import AUTO, KINDS, SERVER, kind_of
-from rlexp.exchange.importers.name_patterns import parse_condition, parse_path_pattern
+from rlexp.exchange.importers.name_patterns import parse_path_pattern
 from rlexp.exchange.importers.optuna_store import read_optuna_server
 from rlexp.exchange.importers.plan import ImportPlan, PlannedImportRun, make_import_plan
 from rlexp.exchange.importers.source_files import find_source_files
@@ -523,7 +524,7 @@ def _source_options(request: ImportRequest) -> ImportOptions:
         label_from=request.label_from,
         task_from=request.task_from,
         seed_from=request.seed_from,
-        where=tuple(map(parse_condition, request.where)),
+        where=tuple(read_conditions(request.where)),
         columns=parse_columns(request.column),
     )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import collector_paused
-from rlexp.app.reading.conditions import read_conditions
 from rlexp.app.reading.experiment_scan import ExperimentScan, ScannedRun, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
 from rlexp.app.reading.row_selection import (
@@ -33,6 +32,7 @@ from rlexp.app.reading.summary import (
 )
 from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
+from rlexp.conditions import read_conditions
 from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase

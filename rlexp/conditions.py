@@ -1,5 +1,6 @@
-"""Conditions on the values of a listing (`score>400`), and the order of its rows."""
+"""Conditions on values (`score>400`): what `--where` accepts, and the order of values."""
 
+import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,12 +8,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from rlexp.app.reading.run_settings import setting_text
 from rlexp.errors import ConfigError
 
 # Operators of two characters come first: `>` alone would match the beginning of `>=`.
 CONDITION = re.compile(
-    r"\s*(?P<name>\w[\w./-]*)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)", re.DOTALL
+    # A parameter of another tool may have spaces in its name.
+    r"(?P<name>[^=!~<>]+?)\s*(?P<operator>!=|>=|<=|=|~|>|<)\s*(?P<value>.*)",
+    re.DOTALL,
 )
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
@@ -26,7 +28,7 @@ NONE = ("", "none", "null", "—")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of a column, or of a key of the configuration, with a value."""
+    """A comparison of a column, of a key of the configuration or of a parameter, with a value."""
 
     name: str
     operator: str
@@ -53,6 +55,13 @@ class Condition:
             return value is not None and self.value.lower() in setting_text(value).lower()
         return _equal(value, self.value)
 
+    def holds_for_text(self, present: str) -> bool:
+        """Whether a text fulfils the condition; a text that is a number is compared as one, too."""
+        try:
+            return self.holds([float(present), present])
+        except ValueError:
+            return self.holds([present])
+
     def check_kind(self, *, numbers: bool) -> None:
         """Refuse `<` and `>` on text.
 
@@ -76,10 +85,10 @@ def read_conditions(texts: Iterable[str]) -> list[Condition]:
     """
     conditions = []
     for text in texts:
-        match = CONDITION.fullmatch(text)
+        match = CONDITION.fullmatch(text.strip())
         if match is None:
             raise ConfigError(
-                f"--where {text!r} is not a condition; write COLUMN=VALUE, with =, !=, ~ "
+                f"--where {text!r} is not a condition; write NAME=VALUE, with =, !=, ~ "
                 "(contains), or >, >=, <, <= for numbers",
                 code="wrong_type",
                 key="--where",
@@ -89,6 +98,15 @@ def read_conditions(texts: Iterable[str]) -> list[Condition]:
             raise ConfigError(f"--where {condition}: {condition.value!r} is not a number")
         conditions.append(condition)
     return conditions
+
+
+def setting_text(value: object) -> str:
+    """A value as conditions compare it: lists and truth values as in the configuration."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool | list | tuple | Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
 
 
 def number_in(text: str) -> float | None:
