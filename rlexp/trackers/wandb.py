@@ -9,6 +9,7 @@ import json
 import os
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,9 @@ from configparser import ConfigParser, Error
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.util import find_spec
 from math import ceil, isfinite, isnan
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from annotated_types import Ge, Gt, MaxLen, MinLen
 
@@ -36,6 +36,7 @@ from rlexp.trackers import (
     TrackedRun,
     TrackerConnection,
 )
+from rlexp.trackers.viewing import missing_package, shown_path
 
 CLOUD = "https://api.wandb.ai"
 MODES = {"run": "online", "shared": "online", "dryrun": "offline"}
@@ -112,6 +113,10 @@ def _files(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 LONGEST = 128
 """Characters of a name or a group."""
+LONGEST_TAG = 64
+CONFIGURATION = ("agent", "algorithm", "environment", "budget", "compute")
+"""The parts of a run's configuration that its seeds and phases share."""
+SCORES = ("label", "task", "phase", "seed", "score", "score_rule")
 COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
 INTERVAL = ("low", "high", "level", "method", "seed", "in words")
 _ACTIVE = re.compile(
@@ -119,9 +124,16 @@ _ACTIVE = re.compile(
 )
 
 
-def begin_request(run: TrackedRun) -> dict[str, Any]:
-    """The request that opens a run."""
+def begin_request(experiment: TrackedExperiment, run: TrackedRun) -> dict[str, Any]:
+    """The request that opens a run.
+
+    A group holds the seeds of one label on one task in one phase: W&B draws means over groups, and
+    scores of two phases or tasks are never taken together.
+    """
+    shown = _label_in_experiment(experiment, run)
     about = {
+        "experiment": experiment.name,
+        "folder": f"runs/{experiment.name}/{run.name}",
         "label": run.label,
         "task": run.task,
         "phase": run.phase,
@@ -132,11 +144,34 @@ def begin_request(run: TrackedRun) -> dict[str, Any]:
     }
     return {
         "id": run.id,
-        "name": _short(f"{run.label} {run.task} {run.phase} {run.seed}"),
-        "group": _short(run.group),
+        "name": _short(f"{experiment.name} {shown} seed {run.seed}"),
+        "group": _short(f"{experiment.name}/{shown}"),
         "job_type": run.phase,
+        "tags": [_short(tag, LONGEST_TAG) for tag in (experiment.name, run.phase, *run.tags)],
         "config": _shown({**run.configuration, **about}),
+        "configuration": configuration_artifact(run.fingerprint, run.configuration),
     }
+
+
+def configuration_artifact(
+    fingerprint: str, configuration: Mapping[str, Any]
+) -> dict[str, str | None]:
+    """The artifact with a configuration, which its seeds and its report share as their input."""
+    shared = {key: configuration[key] for key in CONFIGURATION if key in configuration}
+    name = f"configuration-{fingerprint[:16]}"
+    return {"name": name, "content": json.dumps(_shown(shared), indent=2, sort_keys=True)}
+
+
+def _label_in_experiment(experiment: TrackedExperiment, run: TrackedRun) -> str:
+    """The label, with the task where there are several, and with the phase unless it is `test`."""
+    defined = experiment.definition.get("configurations") or []
+    tasks = {str(configuration["task"]) for configuration in defined}
+    words = [run.label]
+    if len(tasks) > 1:
+        words.append(run.task)
+    if run.phase != "test":
+        words.append(run.phase)
+    return " ".join(words)
 
 
 def end_request(ended: RunEnd) -> dict[str, Any]:
@@ -150,6 +185,8 @@ def end_request(ended: RunEnd) -> dict[str, Any]:
         "weights": ended.weights,
         "attempts": ended.attempts,
         "seconds": ended.seconds,
+        # W&B's own run time is that of the push, and W&B overwrites every other value of it.
+        "training_seconds": ended.training_seconds,
     }
     return {
         # Values that no longer apply are sent as null, or W&B would keep showing the old ones.
@@ -170,9 +207,15 @@ def summary_request(experiment: TrackedExperiment, summary: ExperimentSummary) -
     return {
         "id": sha256(f"summary of {experiment.id}".encode()).hexdigest()[:32],
         "name": _short(experiment.name),
+        "tags": [_short(experiment.name, LONGEST_TAG)],
         "config": {"experiment": experiment.name, "is_sweep": experiment.is_sweep},
         "columns": (*COUNTS, _title(summary), *INTERVAL),
         "rows": [_shown(_row(aggregate)) for aggregate in summary.aggregates],
+        "score_columns": SCORES,
+        "scores": [_shown(row) for a in summary.aggregates for row in _scores(a)],
+        "configurations": _configurations(experiment, summary),
+        "report_name": f"report-{_artifact_name(experiment)}",
+        "report": {name: str(path) for name, path in summary.files.items()},
         "figures": {name: svg for name, svg in summary.figures.items() if _is_still(svg)},
         "summary": _shown(values),
     }
@@ -186,6 +229,30 @@ def _row(aggregate: TrackedAggregate) -> list[Any]:
         return [*counts, *[None] * len(INTERVAL), a.in_words]
     method = (estimate.level, estimate.method, estimate.seed)
     return [*counts, estimate.estimate, estimate.low, estimate.high, *method, a.in_words]
+
+
+def _scores(aggregate: TrackedAggregate) -> Iterator[list[Any]]:
+    """A row with the score of each seed that has one."""
+    a = aggregate
+    for seed, score in sorted(a.scores.items()):
+        yield [a.label, a.task, a.phase, seed, score, a.score_rule]
+
+
+def _configurations(
+    experiment: TrackedExperiment, summary: ExperimentSummary
+) -> list[dict[str, str | None]]:
+    """The configurations that a report compares: those of the definition, and a sweep's winner."""
+    defined = experiment.definition.get("configurations") or []
+    artifacts = [configuration_artifact(str(c["fingerprint"]), c) for c in defined]
+    winner = summary.winner.run if summary.winner is not None else None
+    if winner is not None:
+        artifacts.append(configuration_artifact(winner.fingerprint, winner.configuration))
+    return list({artifact["name"]: artifact for artifact in artifacts}.values())
+
+
+def _artifact_name(experiment: TrackedExperiment) -> str:
+    """The experiment's name in the characters that W&B allows, with its id."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', experiment.name)[:80]}-{experiment.id[:8]}"
 
 
 def _title(summary: ExperimentSummary) -> str:
@@ -217,11 +284,11 @@ def _is_still(svg: str) -> bool:
     return _ACTIVE.search(svg) is None
 
 
-def _short(text: str) -> str:
+def _short(text: str, longest: int = LONGEST) -> str:
     """The text; one that is too long ends in a hash of the whole, so that texts stay different."""
-    if len(text) <= LONGEST:
+    if len(text) <= longest:
         return text
-    return f"{text[: LONGEST - 9]} {sha256(text.encode()).hexdigest()[:8]}"
+    return f"{text[: longest - 9]} {sha256(text.encode()).hexdigest()[:8]}"
 
 
 FOREIGN = (
@@ -381,6 +448,8 @@ class WandB:
         required: Whether a command refuses to start while W&B cannot be reached.
     """
 
+    package: ClassVar[str] = "wandb"
+
     project: Annotated[str, MinLen(1), MaxLen(128)] = "rlexp"
     entity: Annotated[str, MinLen(1)] | None = None
     mode: Literal["online", "offline", "disabled"] | None = None
@@ -403,6 +472,22 @@ class WandB:
         name = f"{settings.entity}/{self.project}" if settings.entity else self.project
         return f"W&B project {name} at {settings.address}"
 
+    def where_to_look(self, project: Path, folder: Path) -> str:
+        """The page of the project; offline, the command that uploads the local data."""
+        settings = self._resolved(project)
+        if settings.mode == "offline":
+            local = folder / "wandb"
+            if not has_unsynced(local):
+                return ""
+            command = shlex.join(["wandb", "sync", shown_path(local, project)])
+            server = "" if self.base_url is None else f"WANDB_BASE_URL={settings.address} "
+            return f"the data is local (mode offline); to upload it: {server}{command}"
+        site = "https://wandb.ai" if settings.base_url == CLOUD else settings.address
+        if settings.entity is None:
+            # Only the service knows the default entity of the key.
+            return f"project {self.project} at {site}"
+        return f"{site}/{settings.entity}/{self.project}"
+
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Start W&B's process and check the key; see `Tracker.open`."""
         settings = self._resolved(experiment.project)
@@ -412,18 +497,22 @@ class WandB:
             raise TrackerRefused(
                 f"WANDB_MODE is '{settings.mode}': choose online, offline or disabled"
             )
-        if find_spec("wandb") is None:
-            raise TrackerRefused(
-                "wandb is not installed: pip install 'rlexp[wandb]'",
-                code="missing_package",
-                command="pip install 'rlexp[wandb]'",
-            )
+        if (refusal := missing_package(self)) is not None:
+            raise refusal
         sink = WandBSink(self, settings, experiment)
         sink.reach()
         return sink
 
     def _resolved(self, project: Path) -> ResolvedSettings:
         return resolve_settings(os.environ, project, self.mode, self.base_url, self.entity)
+
+
+def has_unsynced(folder: Path) -> bool:
+    """Whether `wandb sync` would upload something from a folder of offline runs."""
+    return any(
+        not log.with_suffix(".wandb.synced").exists()
+        for log in folder.glob("offline-run-*/*.wandb")
+    )
 
 
 class _Disabled:
@@ -505,6 +594,9 @@ class WandBSink:
                 "W&B has rows of a run that began online, and their number is unknown offline: "
                 "run rlexp sync online first"
             )
+        if run.id in self._open:
+            # W&B describes a run only when it is opened. Other open runs are opened again, too.
+            self._process.kill()
         opened = self._open[run.id] = _OpenWandbRun(run, reached.step)
         self._revive(opened)
         return self._reached(opened)
@@ -555,7 +647,11 @@ class WandBSink:
         self.reach()
         if opened.life == self._process.life:
             return
-        opened.safe = int(self._call("begin", **begin_request(opened.tracked), after=opened.safe))
+        opened.safe = int(
+            self._call(
+                "begin", **begin_request(self._experiment, opened.tracked), after=opened.safe
+            )
+        )
         opened.rows = [row for row in opened.rows if row.step > opened.safe]
         opened.life = self._process.life
         self._log(opened.tracked, opened.rows)
