@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rlexp.app.observer import SilentObserver
+from rlexp.app.tracking.mirror_client import ChosenTrackers, note_missing_packages
 from rlexp.trackers import Tracker, viewing
 from rlexp.trackers.mlflow import MLflow
 from rlexp.trackers.tensorboard import TensorBoard
@@ -74,3 +76,17 @@ def test_a_missing_package_is_named(tracker: Tracker, monkeypatch: pytest.Monkey
     assert refusal is not None
     name = type(tracker).__name__.lower()
     assert str(refusal) == f"{name} is not installed: install {name}"
+
+
+def test_a_plan_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of a dry run says what is missing, how to install it, and what happens without it."""
+    notes: list[str] = []
+    observer = SilentObserver()
+    monkeypatch.setattr(observer, "note", notes.append)
+    trackers = ChosenTrackers({"wandb": WandB(), "mlflow": MLflow()})
+    note_missing_packages(trackers, observer)
+    assert notes == []
+    monkeypatch.setattr(viewing, "find_spec", lambda name: None if name == "wandb" else object())
+    monkeypatch.setattr(viewing, "install_command", lambda extra: f"install {extra}")
+    note_missing_packages(trackers, observer)
+    assert notes == ["wandb is not installed: install wandb; until then, nothing is sent to wandb"]

@@ -241,7 +241,7 @@ def note_missing_packages(trackers: ChosenTrackers, observer: Observer) -> None:
     """Name the trackers whose package is not installed, with the command that installs it."""
     for name, tracker in trackers.built.items():
         if (refusal := missing_package(tracker)) is not None:
-            observer.note(f"{name}: {refusal}; without it, nothing is sent to {name}")
+            observer.note(f"{refusal}; until then, nothing is sent to {name}")
 
 
 def report(
