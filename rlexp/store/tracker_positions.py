@@ -40,6 +40,7 @@ class TrackerPosition:
         lost: Last attempt that was reported as lost; 0 for none.
         begun: The attempt that the pushed data begins with; if the record begins with another
             attempt, everything is pushed anew.
+        described: Digest of the label, task, trial and tags that the service shows; empty for none.
         kept: Values that the tracker stores for its next push.
     """
 
@@ -47,6 +48,7 @@ class TrackerPosition:
     attempt: int = 0
     lost: int = 0
     begun: int = 1
+    described: str = ""
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -223,6 +225,7 @@ class TrackerPositions:
                     attempt=int(document["attempt"]),
                     lost=int(document.get("lost", 0)),
                     begun=int(document.get("begun", 1)),
+                    described=str(document.get("described", "")),
                     kept=dict(document["kept"]),
                 )
             except (ValueError, KeyError, TypeError, RecursionError):

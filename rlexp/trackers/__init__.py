@@ -75,6 +75,7 @@ class TrackedRun:
         configuration: What defines it: secrets masked, environment variables unresolved.
         provenance: Command, code, packages and machine of the newest attempt; secrets masked.
         started: Start of the first attempt, in seconds since 1970.
+        tags: The tags that users gave the experiment or the run.
     """
 
     id: str
@@ -89,6 +90,7 @@ class TrackedRun:
     configuration: Mapping[str, Any]
     provenance: Mapping[str, Any]
     started: float
+    tags: Sequence[str] = ()
 
     @property
     def commit(self) -> str | None:
@@ -117,6 +119,7 @@ class RunEnd:
         weights: The sha256 of the final parameters.
         files: Files that may be uploaded, by file name: `spec.json`, `provenance.json`,
             `model.zip`, `normalisation.npz`.
+        training_seconds: Duration of all attempts, as far as it was recorded.
     """
 
     state: str
@@ -130,6 +133,7 @@ class RunEnd:
     reason: str | None
     weights: str | None
     files: Mapping[str, Path]
+    training_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

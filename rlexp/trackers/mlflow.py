@@ -2,13 +2,14 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Len
 
@@ -32,6 +33,7 @@ from rlexp.trackers.mlflow_limits import (
 from rlexp.trackers.mlflow_service import PARENT, MLflowRun, Service
 from rlexp.trackers.mlflow_summary import MODEL, SummaryWriter
 from rlexp.trackers.mlflow_uri import find_location
+from rlexp.trackers.viewing import shown_path
 
 STATUS = {"completed": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
 """MLflow's status by state; every other state (the run may continue) becomes KILLED."""
@@ -39,6 +41,10 @@ STEP = "rlexp.step"
 """The tag with the sync position: the run has every row up to this step."""
 DESCRIBED = "rlexp.described"
 """The tag with the digest of the configuration and provenance that were uploaded."""
+PAGE = "#/experiments?workflowType=machine_learning"
+"""The list of experiments; without the last part it opens on pages for language models."""
+NAME = "mlflow.runName"
+"""The tag with the name that MLflow shows for a run."""
 OF_END = ("failure", "reason")
 """Tags that are removed again when a later attempt ends without them."""
 MODELS = ("model.zip", "normalisation.npz")
@@ -47,6 +53,8 @@ MODELS = ("model.zip", "normalisation.npz")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLflow:
     """An MLflow server, or a SQLite database beside `runs/` that `mlflow ui` shows."""
+
+    package: ClassVar[str] = "mlflow"
 
     uri: Annotated[str, Len(1)] | None = None
     experiment: Annotated[str, Len(1, 250)] | None = None
@@ -60,6 +68,15 @@ class MLflow:
         """The server's address or the database's file, followed by the experiment if it is set."""
         shown = find_location(self.uri, project, os.environ).shown
         return shown if self.experiment is None else f"{shown} {self.experiment}"
+
+    def where_to_look(self, project: Path, folder: Path) -> str:  # noqa: ARG002 files lie elsewhere
+        """The link to the server; for a file, the command that starts a server and its link."""
+        location = find_location(self.uri, project, os.environ)
+        if location.file is None:
+            return f"{location.shown}/{PAGE}"
+        store = f"sqlite:///{shown_path(location.file, project.resolve())}"
+        command = shlex.join(["mlflow", "ui", "--backend-store-uri", store])
+        return f"{command}, then http://127.0.0.1:5000/{PAGE}"
 
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Connect, and find or create the MLflow experiment; see `Tracker.open`."""
@@ -174,10 +191,7 @@ class MLflowSink:
     def _make(self, run: TrackedRun) -> MLflowRun:
         parent = self._parents.get(run.group) or self._reopen(run.group)
         tags = {PARENT: parent, **self._group_tags(run.group), **_run_tags(run)}
-        name = f"{run.label} {run.phase} seed {run.seed}"
-        if run.trial is not None:
-            name = f"{name} of trial {run.trial}"
-        return self.service.create(run.id, name, run.started, tags_of(tags))
+        return self.service.create(run.id, _run_name(run), run.started, tags_of(tags))
 
     def _parent(self, group: str) -> MLflowRun:
         """The MLflow run of a group, created if it is missing."""
@@ -211,9 +225,12 @@ class MLflowSink:
     def _describe(self, mlflow_run: MLflowRun, run: TrackedRun) -> None:
         """Upload the configuration and the provenance, unless the run already has them."""
         configuration, provenance = _json(run.configuration), _json(run.provenance)
-        described = _digest(configuration + provenance)
+        # A run may have been created before its label was known.
+        tags = {NAME: _run_name(run), "rlexp.group": run.group, **_run_tags(run)}
+        described = _digest(configuration + provenance + _json(tags))
         if mlflow_run.tags.get(DESCRIBED) == described:
             return
+        parent = self._parents.get(run.group) or self._parent(run.group).id
         parameters = parameters_of(run.configuration)
         # MLflow refuses a request that sets a parameter a second time.
         new_parameters = [
@@ -222,7 +239,22 @@ class MLflowSink:
         self.service.write(mlflow_run.id, parameters=new_parameters)
         self.service.upload(mlflow_run.id, "configuration.json", configuration)
         self.service.upload(mlflow_run.id, "provenance.json", provenance)
-        self.service.write(mlflow_run.id, [*tags_of(_run_tags(run)), (DESCRIBED, described)])
+        self.service.write(
+            mlflow_run.id,
+            [*tags_of({PARENT: parent, **tags}), (DESCRIBED, described)],
+        )
+        self._leave(mlflow_run.tags.get(PARENT, parent), parent)
+
+    def _leave(self, before: str, parent: str) -> None:
+        """Delete the run of a group that its last run has left for another group."""
+        if before != parent and not self.service.has_children(before):
+            self.service.delete(before)
+            self._parents = {g: i for g, i in self._parents.items() if i != before}
+
+
+def _run_name(run: TrackedRun) -> str:
+    name = f"{run.label} {run.phase} seed {run.seed}"
+    return name if run.trial is None else f"{name} of trial {run.trial}"
 
 
 def _run_tags(run: TrackedRun) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from rlexp.trackers.mlflow_limits import (
     readable,
 )
 from rlexp.trackers.mlflow_uri import MLflowLocation, check_database, check_location, make_database
+from rlexp.trackers.viewing import not_installed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -86,11 +87,7 @@ def tracker_error(error: Exception, location: MLflowLocation) -> RlexpError:
     if isinstance(error, ImportError):
         missing = error.name or str(error)
         if missing == "mlflow":
-            return TrackerRefused(
-                "mlflow is not installed: pip install 'rlexp[mlflow]'",
-                code="missing_package",
-                command="pip install 'rlexp[mlflow]'",
-            )
+            return not_installed("mlflow")
         return TrackerRefused(
             f"MLflow at {location.shown} needs the package {missing}, which is not installed"
         )
@@ -299,6 +296,12 @@ class Service:
                 [self._experiment], f"tags.`{ID}` = '{run_id}'", max_results=20
             )
             return [_as_run(run) for run in runs]
+
+    def has_children(self, run: str) -> bool:
+        """Whether runs are nested below this one."""
+        with tracker_errors(self._location):
+            nested = f"tags.`{PARENT}` = '{run}'"
+            return bool(self._client.search_runs([self._experiment], nested, max_results=1))
 
     def create(self, run_id: str, name: str, started: float, tags: Sequence[Text]) -> MLflowRun:
         """Create a run with this tag."""

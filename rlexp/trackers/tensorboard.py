@@ -1,10 +1,11 @@
 """The TensorBoard tracker: writes event files beside `runs/`, one folder for each run."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
@@ -20,6 +21,7 @@ from rlexp.trackers import (
     TrackerConnection,
 )
 from rlexp.trackers.flatten import flattened
+from rlexp.trackers.viewing import not_installed, shown_path
 
 OWNER = ".experiment"
 """The file that holds the id of the experiment to which the folder belongs."""
@@ -31,6 +33,8 @@ STATUS = {"completed": 1, "pruned": 1, "failed": 2}
 class TensorBoard:
     """Event files that `tensorboard --logdir tensorboard` shows."""
 
+    package: ClassVar[str] = "tensorboard"
+
     folder: str | None = None
     wait: Annotated[float, Ge(0)] = 10.0
     required: bool = False
@@ -39,16 +43,17 @@ class TensorBoard:
         """The folder that holds one folder for each experiment."""
         return str(project / (self.folder or "tensorboard"))
 
+    def where_to_look(self, project: Path, folder: Path) -> str:  # noqa: ARG002 files lie elsewhere
+        """The command that shows the event files of all experiments."""
+        events = shown_path(Path(self.destination(project)), project)
+        return f"{shlex.join(['tensorboard', '--logdir', events])}, then http://localhost:6006"
+
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Check that event files can be written; see `Tracker.open`."""
         try:
             import tensorboard.compat.proto.event_pb2  # noqa: F401
         except ImportError as error:
-            raise TrackerRefused(
-                "tensorboard is not installed: pip install 'rlexp[tensorboard]'",
-                code="missing_package",
-                command="pip install 'rlexp[tensorboard]'",
-            ) from error
+            raise not_installed(self.package) from error
         return TensorBoardSink(
             _experiment_folder(Path(self.destination(experiment.project)), experiment)
         )

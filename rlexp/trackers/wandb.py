@@ -1,27 +1,26 @@
 """The Weights & Biases tracker: online, offline or disabled.
 
 The wandb package runs in a separate process (`wandb_process`), because only killing that process
-stops it reliably. This module resolves W&B's settings, builds the requests, starts and supervises
-the process, and uploads again what a killed process lost.
+stops it reliably. This module resolves W&B's settings, starts and supervises the process, and uploads
+again what a killed process lost. `wandb_requests` builds the requests.
 """
 
 import json
 import os
 import re
 import select
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser, Error
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
-from importlib.util import find_spec
-from math import ceil, isfinite, isnan
+from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from annotated_types import Ge, Gt, MaxLen, MinLen
 
@@ -31,11 +30,12 @@ from rlexp.trackers import (
     MetricRow,
     RunEnd,
     SyncPosition,
-    TrackedAggregate,
     TrackedExperiment,
     TrackedRun,
     TrackerConnection,
 )
+from rlexp.trackers.viewing import missing_package, shown_path
+from rlexp.trackers.wandb_requests import begin_request, end_request, summary_request
 
 CLOUD = "https://api.wandb.ai"
 MODES = {"run": "online", "shared": "online", "dryrun": "offline"}
@@ -108,120 +108,6 @@ def _files(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
         if parser.has_section("default"):
             settings.update(parser.items("default"))
     return settings
-
-
-LONGEST = 128
-"""Characters of a name or a group."""
-COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
-INTERVAL = ("low", "high", "level", "method", "seed", "in words")
-_ACTIVE = re.compile(
-    r"<\s*(script|foreignobject|iframe|object|embed)|\bon\w+\s*=|javascript:", re.IGNORECASE
-)
-
-
-def begin_request(run: TrackedRun) -> dict[str, Any]:
-    """The request that opens a run."""
-    about = {
-        "label": run.label,
-        "task": run.task,
-        "phase": run.phase,
-        "seed": run.seed,
-        "trial": run.trial,
-        "fingerprint": run.fingerprint,
-        "commit": run.commit,
-    }
-    return {
-        "id": run.id,
-        "name": _short(f"{run.label} {run.task} {run.phase} {run.seed}"),
-        "group": _short(run.group),
-        "job_type": run.phase,
-        "config": _shown({**run.configuration, **about}),
-    }
-
-
-def end_request(ended: RunEnd) -> dict[str, Any]:
-    """The request that ends a run after its last attempt."""
-    about = {
-        "score": ended.score,
-        "score_rule": ended.score_rule,
-        "state": ended.state,
-        "failure": ended.failure,
-        "reason": ended.reason,
-        "weights": ended.weights,
-        "attempts": ended.attempts,
-        "seconds": ended.seconds,
-    }
-    return {
-        # Values that no longer apply are sent as null, or W&B would keep showing the old ones.
-        "summary": _shown(about),
-        "exit_code": 0 if ended.state in {"completed", "pruned"} else 1,
-    }
-
-
-def summary_request(experiment: TrackedExperiment, summary: ExperimentSummary) -> dict[str, Any]:
-    """The request with the current results of an experiment; the same results give the same one."""
-    values: dict[str, Any] = {}
-    for aggregate in summary.aggregates:
-        values.update(_values(aggregate))
-    if summary.winner is not None:
-        values["winner/trial"] = summary.winner.trial
-        for key, value in summary.winner.parameters.items():
-            values[f"winner/{key}"] = value
-    return {
-        "id": sha256(f"summary of {experiment.id}".encode()).hexdigest()[:32],
-        "name": _short(experiment.name),
-        "config": {"experiment": experiment.name, "is_sweep": experiment.is_sweep},
-        "columns": (*COUNTS, _title(summary), *INTERVAL),
-        "rows": [_shown(_row(aggregate)) for aggregate in summary.aggregates],
-        "figures": {name: svg for name, svg in summary.figures.items() if _is_still(svg)},
-        "summary": _shown(values),
-    }
-
-
-def _row(aggregate: TrackedAggregate) -> list[Any]:
-    a = aggregate
-    counts = [a.label, a.task, a.phase, a.n, a.planned, a.failed, a.missing]
-    estimate = a.estimate
-    if estimate is None:
-        return [*counts, *[None] * len(INTERVAL), a.in_words]
-    method = (estimate.level, estimate.method, estimate.seed)
-    return [*counts, estimate.estimate, estimate.low, estimate.high, *method, a.in_words]
-
-
-def _title(summary: ExperimentSummary) -> str:
-    """The name of the aggregate, which all labels share."""
-    return next((a.title for a in summary.aggregates), "IQM")
-
-
-def _values(aggregate: TrackedAggregate) -> Iterator[tuple[str, float]]:
-    """Single values by which W&B can sort the experiments of a project."""
-    names = (aggregate.metric, "low", "high", "n")
-    for name, value in zip(names, (*aggregate.numbers.values(), aggregate.n), strict=True):
-        if value is not None:
-            yield f"{name}/{aggregate.label}/{aggregate.task}", value
-
-
-def _shown(value: Any) -> Any:
-    """The value with non-finite numbers as texts, because W&B drops such numbers from summaries."""
-    if isinstance(value, Mapping):
-        return {str(key): _shown(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shown(item) for item in value]
-    if isinstance(value, float) and not isfinite(value):
-        return "NaN" if isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return value
-
-
-def _is_still(svg: str) -> bool:
-    """Whether a figure contains nothing that a browser would execute."""
-    return _ACTIVE.search(svg) is None
-
-
-def _short(text: str) -> str:
-    """The text; one that is too long ends in a hash of the whole, so that texts stay different."""
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[: LONGEST - 9]} {sha256(text.encode()).hexdigest()[:8]}"
 
 
 FOREIGN = (
@@ -381,6 +267,8 @@ class WandB:
         required: Whether a command refuses to start while W&B cannot be reached.
     """
 
+    package: ClassVar[str] = "wandb"
+
     project: Annotated[str, MinLen(1), MaxLen(128)] = "rlexp"
     entity: Annotated[str, MinLen(1)] | None = None
     mode: Literal["online", "offline", "disabled"] | None = None
@@ -403,6 +291,22 @@ class WandB:
         name = f"{settings.entity}/{self.project}" if settings.entity else self.project
         return f"W&B project {name} at {settings.address}"
 
+    def where_to_look(self, project: Path, folder: Path) -> str:
+        """The page of the project; offline, the command that uploads the local data."""
+        settings = self._resolved(project)
+        if settings.mode == "offline":
+            local = folder / "wandb"
+            if not has_unsynced(local):
+                return ""
+            command = shlex.join(["wandb", "sync", shown_path(local, project)])
+            server = "" if self.base_url is None else f"WANDB_BASE_URL={settings.address} "
+            return f"the data is local (mode offline); to upload it: {server}{command}"
+        site = "https://wandb.ai" if settings.base_url == CLOUD else settings.address
+        if settings.entity is None:
+            # Only the service knows the default entity of the key.
+            return f"project {self.project} at {site}"
+        return f"{site}/{settings.entity}/{self.project}"
+
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Start W&B's process and check the key; see `Tracker.open`."""
         settings = self._resolved(experiment.project)
@@ -412,18 +316,22 @@ class WandB:
             raise TrackerRefused(
                 f"WANDB_MODE is '{settings.mode}': choose online, offline or disabled"
             )
-        if find_spec("wandb") is None:
-            raise TrackerRefused(
-                "wandb is not installed: pip install 'rlexp[wandb]'",
-                code="missing_package",
-                command="pip install 'rlexp[wandb]'",
-            )
+        if (refusal := missing_package(self)) is not None:
+            raise refusal
         sink = WandBSink(self, settings, experiment)
         sink.reach()
         return sink
 
     def _resolved(self, project: Path) -> ResolvedSettings:
         return resolve_settings(os.environ, project, self.mode, self.base_url, self.entity)
+
+
+def has_unsynced(folder: Path) -> bool:
+    """Whether `wandb sync` would upload something from a folder of offline runs."""
+    return any(
+        not log.with_suffix(".wandb.synced").exists()
+        for log in folder.glob("offline-run-*/*.wandb")
+    )
 
 
 class _Disabled:
@@ -505,6 +413,9 @@ class WandBSink:
                 "W&B has rows of a run that began online, and their number is unknown offline: "
                 "run rlexp sync online first"
             )
+        if run.id in self._open:
+            # W&B describes a run only when it is opened. Other open runs are opened again, too.
+            self._process.kill()
         opened = self._open[run.id] = _OpenWandbRun(run, reached.step)
         self._revive(opened)
         return self._reached(opened)
@@ -555,7 +466,11 @@ class WandBSink:
         self.reach()
         if opened.life == self._process.life:
             return
-        opened.safe = int(self._call("begin", **begin_request(opened.tracked), after=opened.safe))
+        opened.safe = int(
+            self._call(
+                "begin", **begin_request(self._experiment, opened.tracked), after=opened.safe
+            )
+        )
         opened.rows = [row for row in opened.rows if row.step > opened.safe]
         opened.life = self._process.life
         self._log(opened.tracked, opened.rows)

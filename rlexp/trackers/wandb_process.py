@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,29 +119,33 @@ class OfflineFolders:
         for folder in self._of(self.unfinished / "wandb", run_id):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def forget_unsynced(self, run_id: str) -> None:
-        """Remove finished folders that were not synced."""
+    def forget_unsynced(self, run_id: str, described: str | None = None) -> None:
+        """Remove finished folders that were not synced, or only those described otherwise."""
         for folder in self._of(self.finished, run_id):
-            if not any(folder.glob("*.synced")):
+            if any(folder.glob("*.synced")):
+                continue
+            if described is None or _read(folder / MARK).get("described") != described:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def finish(self, run_id: str, last: int) -> None:
+    def finish(self, run_id: str, last: int, described: str) -> None:
         """Mark a folder as finished and move it to where `wandb sync` sees it."""
+        mark = {"last": last, "described": described}
         for folder in self._of(self.unfinished / "wandb", run_id):
             # The mark comes first: each folder that `wandb sync` can see has one.
-            (folder / MARK).write_text(json.dumps({"last": last}) + "\n", encoding="utf-8")
+            (folder / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
             folder.rename(self._free(folder.name))
+
+    def summary(self, run_id: str) -> dict[str, Any]:
+        """The summary in the finished folders, which a further folder would replace."""
+        values: dict[str, Any] = {}
+        for folder in sorted(self._of(self.finished, run_id)):
+            values |= _read(folder / "files" / "wandb-summary.json")
+        return {key: value for key, value in values.items() if not key.startswith("_")}
 
     def last_step(self, run_id: str) -> int:
         """The step up to which finished folders have every row; -1 if there are none."""
-        last = -1
-        for folder in self._of(self.finished, run_id):
-            try:
-                mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
-                last = max(last, int(mark["last"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                continue
-        return last
+        marks = [_read(folder / MARK) for folder in self._of(self.finished, run_id)]
+        return max((m["last"] for m in marks if isinstance(m.get("last"), int)), default=-1)
 
     def _free(self, name: str) -> Path:
         """An unused path of this name: W&B's names contain whole seconds and may repeat."""
@@ -153,9 +158,20 @@ class OfflineFolders:
         yield from list(folder.glob(f"*run-*-{run_id}*"))
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 Resume = Literal["allow"] | None
 STEP = "global_step"
 """The metric with environment steps, under the name that other tools use."""
+MEAN_RETURN = "eval/mean_reward"
+"""The metric of evaluations whose last and best value the table of runs shows."""
 LAST_STEP_QUERY = """
 query RunResumeStatus($project: String, $entity: String, $name: String!) {
   model(name: $project, entityName: $entity) {
@@ -192,7 +208,7 @@ class WandBSession:
 
         tempfile.tempdir = None
         self._wandb = wandb
-        self._live: dict[str, Any] = {}
+        self._live: dict[str, tuple[Any, str]] = {}
         self._settings: dict[str, Any] = {}
 
     @property
@@ -223,6 +239,9 @@ class WandBSession:
     def begin(self, request: dict[str, Any]) -> int:
         """Open a run; returns the step up to which its rows are stored."""
         self._folders.forget_unfinished(request["id"])
+        if not self._is_online:
+            # Folders that are still here are written again, with the present description.
+            self._folders.forget_unsynced(request["id"], _described(request))
         stored_step = self._stored_step(request["id"]) if self._is_online else -1
         # Resumed without any row, W&B takes the step from the summary and drops smaller steps.
         run = self._init(
@@ -230,7 +249,11 @@ class WandBSession:
         )
         run.define_metric(STEP)
         run.define_metric("*", step_metric=STEP)
-        self._live[request["id"]] = run
+        run.define_metric(MEAN_RETURN, step_metric=STEP, summary="last,max")
+        self._use(run, request["configuration"])
+        self._live[request["id"]] = run, _described(request)
+        if not self._is_online:
+            run.summary.update(self._folders.summary(request["id"]))
         if not self._is_online:
             return max(int(request["after"]), self._folders.last_step(request["id"]))
         # Rows that appeared meanwhile were uploaded by another process: they would mix with ours.
@@ -240,19 +263,41 @@ class WandBSession:
 
     def push(self, request: dict[str, Any]) -> None:
         """Log each row as one history line in order, so that a repeated row replaces itself."""
-        run = self._live[request["id"]]
+        run, _ = self._live[request["id"]]
         for step, when, metrics in request["rows"]:
             run.log({**metrics, STEP: step, "_timestamp": when}, step=step, commit=True)
 
     def end(self, request: dict[str, Any]) -> None:
         """Write the end of a run, and wait until the service has stored everything."""
-        run = self._live.pop(request["id"])
+        run, described = self._live.pop(request["id"])
         run.summary.update(request["summary"])
         if request["model"] is not None:
             model = self._wandb.Artifact(f"model-{request['id']}", type="model")
             model.add_file(request["model"], name="model.zip", skip_cache=True)
             run.log_artifact(model)
-        self._finish(run, request["exit_code"], request["last"])
+        self._finish(run, request["exit_code"], request["last"], described)
+
+    def _use(self, run: Any, artifact: Mapping[str, str]) -> None:
+        """Log a configuration as an input of a run.
+
+        Artifacts of equal content are one version in the service, so that the same configuration
+        connects its runs with the report.
+        """
+        configuration = self._wandb.Artifact(artifact["name"], type="configuration")
+        with configuration.new_file("configuration.json") as file:
+            file.write(artifact["content"])
+        # The public `use_artifact` refuses to work offline, and waits for the service online.
+        run._log_artifact(  # noqa: SLF001
+            configuration, is_user_created=True, use_after_commit=True
+        )
+
+    def _log_report(self, run: Any, name: str, files: Mapping[str, str]) -> None:
+        """Log the files of a report as the output of the summary run."""
+        if files:
+            report = self._wandb.Artifact(name, type="report")
+            for path_in_report, path in files.items():
+                report.add_file(path, name=path_in_report, skip_cache=True)
+            run.log_artifact(report)
 
     def summarise(self, request: dict[str, Any]) -> None:
         """Add the current results to the summary run; earlier results stay in its history."""
@@ -260,13 +305,19 @@ class WandBSession:
         self._folders.forget_unsynced(request["id"])
         run = self._init(request, "summary", request["name"], "allow" if self._is_online else None)
         table = self._wandb.Table(request["columns"], request["rows"], allow_mixed_types=True)
+        scores = self._wandb.Table(
+            request["score_columns"], request["scores"], allow_mixed_types=True
+        )
         figures = {
             f"figures/{name}": self._wandb.Html(svg, inject=False, data_is_not_path=True)
             for name, svg in request["figures"].items()
         }
         # Steps must grow across offline folders too, which do not know of each other.
         step = max(int(run.starting_step), int(time.time()))
-        run.log({"aggregates": table, **figures}, step=step, commit=True)
+        run.log({"aggregates": table, "scores": scores, **figures}, step=step, commit=True)
+        for configuration in request["configurations"]:
+            self._use(run, configuration)
+        self._log_report(run, request["report_name"], request["report"])
         run.summary.update(request["summary"])
         self._finish(run, 0, step)
 
@@ -280,7 +331,7 @@ class WandBSession:
             run_name=request["name"],
             run_group=group,
             run_job_type=job_type,
-            run_tags=tuple(self._settings["tags"]),
+            run_tags=tuple(dict.fromkeys([*self._settings["tags"], *request["tags"]])),
             project=self._settings["project"],
             entity=self._settings["entity"],
             resume=resume,
@@ -292,7 +343,7 @@ class WandBSession:
         )
         return self._wandb.init(config=request["config"], settings=settings)
 
-    def _finish(self, run: Any, exit_code: int, last: int) -> None:
+    def _finish(self, run: Any, exit_code: int, last: int, described: str = "") -> None:
         """Finish a run; then check that every row arrived, because W&B does not report it.
 
         Raises:
@@ -302,7 +353,7 @@ class WandBSession:
         run.finish(exit_code=exit_code)
         if not self._is_online:
             self._wait_until_closed(run_id)
-            self._folders.finish(run_id, last)
+            self._folders.finish(run_id, last, described)
             return
         if trouble := upload_error(log):
             raise RuntimeError(trouble)
@@ -352,6 +403,12 @@ class WandBSession:
             return -1
         line = json.loads(tail[-1]) if isinstance(tail[-1], str) else tail[-1]
         return int(line.get("_step", -1))
+
+
+def _described(request: Mapping[str, Any]) -> str:
+    """Changes whenever a run is shown with another name, group, tag or configuration."""
+    shown = [request[key] for key in ("name", "group", "job_type", "tags", "config")]
+    return sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 def _open_files(process: Any) -> list[Any]:

@@ -22,7 +22,8 @@ from rlexp.app.execution.request import read_request
 from rlexp.app.exporting.huggingface import ModelCard, describe_result, render_card
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.tracking.tracked_records import ConfigurationIndex, read_summary, tracked_experiment
+from rlexp.app.tracking.run_labels import RunLabels
+from rlexp.app.tracking.tracked_records import read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
 from rlexp.cli import app
 from rlexp.config.config_files import packaged_root
@@ -233,7 +234,7 @@ def test_every_format_of_a_report_shows_the_same(study: Study, name: str) -> Non
 def summary_of(study: Study, name: str) -> list[TrackedAggregate]:
     """The aggregates that trackers receive, also written to TensorBoard."""
     paths = study.workspace.layout.experiment(name)
-    labels = ConfigurationIndex(paths)
+    labels = RunLabels(paths)
     summary, _ = read_summary(
         paths, tracked_experiment(paths, labels), labels, HeadlineAggregate()
     )

@@ -1,6 +1,7 @@
 """W&B online: its client and core with a test server."""
 
 import base64
+import json
 import math
 import platform
 import re
@@ -59,7 +60,7 @@ def test_several_open_runs_are_shown_completely(
         assert stored_run(backend, run).points == points
     first, second = (stored_run(backend, run) for run in runs)
     fields = [first.about[key] for key in ("displayName", "groupName", "jobType", "project")]
-    assert fields == ["PPO CartPole-v1 test 3", "PPO", "test", "rlexp"]
+    assert fields == ["cartpole PPO seed 3", "cartpole/PPO", "test", "rlexp"]
     config = {key: item["value"] for key, item in first.config.items()}
     assert config["algorithm"] == {"learning_rate": 0.1, "layers": [64, 64]}
     assert (config["seed"], config["commit"]) == (3, "c0ffee")
@@ -102,8 +103,11 @@ def test_no_private_data_is_uploaded_and_nothing_is_printed(
     sink.close()
     assert list(backend.server.runs) == [run.id]
     assert set(stored_run(backend, run).uploaded) == {"wandb-summary.json", "config.yaml"}
-    (artifact,) = backend.server.storage.artifacts.values()
-    assert (artifact["artifactTypeName"], artifact["state"]) == ("model", "COMMITTED")
+    artifacts = backend.server.storage.artifacts.values()
+    assert [(a["artifactTypeName"], a["state"]) for a in artifacts] == [
+        ("configuration", "COMMITTED"),
+        ("model", "COMMITTED"),
+    ]
     authorized = [r for r in backend.server.traffic if "Authorization" in r.headers]
     assert authorized, "the key was never sent"
     encoded = base64.b64encode(f"api:{KEY}".encode()).decode()
@@ -136,3 +140,79 @@ def test_the_summary_is_replaced(
     assert run.uploaded[figure["path"]].decode() == SVG
     assert not [name for name in run.summary if "evil" in name]
     assert len(set(run.steps)) == len(run.steps)
+
+
+def test_runs_say_what_they_belong_to(backend: WandBBackend, sink: TrackerConnection) -> None:
+    """The settings and tags of a run name its experiment, folder, phase, trial and seed."""
+    run = replace(tracked_run(), label="trial 2", phase="selection", trial=2, tags=("odd", "odd"))
+    sink.begin(run, SyncPosition())
+    sink.end(run, run_end(training_seconds=90.0))
+    stored = stored_run(backend, run)
+    assert stored.about["displayName"] == "cartpole trial 2 selection seed 3"
+    assert stored.about["groupName"] == "cartpole/trial 2 selection"
+    assert set(stored.about["tags"]) == {"cartpole", "selection", "odd"}
+    keys = ("experiment", "folder", "phase", "trial", "seed")
+    assert [stored.config[key]["value"] for key in keys] == [
+        *("cartpole", "runs/cartpole/ppo-3", "selection", 2, 3)
+    ]
+    assert stored.summary["training_seconds"] == 90
+
+
+def test_tasks_have_separate_groups(backend: WandBBackend, tmp_path: Path) -> None:
+    """Runs of one label on two tasks are in two groups."""
+    tasks = ("CartPole-v1", "Acrobot-v1")
+    definition = {"configurations": [{"task": task, "fingerprint": "f"} for task in tasks]}
+    sink = backend.tracker().open(replace(experiment_in(tmp_path), definition=definition))
+    for seed, task in enumerate(tasks):
+        sink.begin(replace(tracked_run(seed), task=task), SyncPosition())
+    groups = {stored.about["groupName"] for stored in backend.server.runs.values()}
+    assert groups == {f"cartpole/PPO {task}" for task in tasks}
+    sink.close()
+
+
+def test_the_table_of_runs_has_the_last_and_the_best_return(
+    backend: WandBBackend, sink: TrackerConnection
+) -> None:
+    """The summary of a run has the last and the largest mean return of its evaluations."""
+    run = tracked_run()
+    sink.begin(run, SyncPosition())
+    for step, value in ((0, 1.0), (10, 7.0), (20, 5.0)):
+        sink.push(run, rows_of([step], **{"eval/mean_reward": value}))
+    sink.end(run, run_end())
+    assert stored_run(backend, run).summary["eval/mean_reward"] == {"last": 5, "max": 7}
+
+
+def test_a_report_is_connected_with_the_configurations(
+    backend: WandBBackend, tmp_path: Path
+) -> None:
+    """The report is an artifact of the summary run, which shares its inputs with the runs."""
+    runs = [tracked_run(seed) for seed in (3, 4)]
+    defined = {"label": "PPO", "task": "CartPole-v1", "fingerprint": runs[0].fingerprint}
+    experiment = replace(
+        experiment_in(tmp_path),
+        definition={"configurations": [{**defined, **runs[0].configuration}]},
+    )
+    page = tmp_path / "index.html"
+    page.write_text("<p>the report</p>")
+    sink = backend.tracker().open(experiment)
+    for run in runs:
+        sink.begin(run, SyncPosition())
+        sink.end(run, run_end())
+    scored = replace(aggregate(2.0), scores={4: 3.0, 3: 1.0})
+    sink.summarise(
+        ExperimentSummary(aggregates=[scored], groups=["PPO"], files={"index.html": page})
+    )
+    sink.close()
+    storage = backend.server.storage
+    (summary,) = [r for r in storage.runs.values() if r.about["jobType"] == "summary"]
+    name = f"configuration-{runs[0].fingerprint}"
+    assert sorted(storage.used) == sorted((r, name) for r in (runs[0].id, runs[1].id, summary.id))
+    kinds = [a["artifactTypeName"] for a in storage.artifacts.values()]
+    assert kinds.count("configuration") == 1, "equal configurations are several versions"
+    (report,) = [a for a in storage.artifacts.values() if a["artifactTypeName"] == "report"]
+    assert (report["runName"], report["state"]) == (summary.id, "COMMITTED")
+    table = json.loads(summary.uploaded[summary.summary["scores"]["path"]])
+    assert [row[:5] for row in table["data"]] == [
+        ["PPO", "CartPole-v1", "test", 3, 1.0],
+        ["PPO", "CartPole-v1", "test", 4, 3.0],
+    ]

@@ -9,7 +9,7 @@ from wandb_backend import KEY, WandBBackend, forked_wandb, wandb_online_backend
 from wandb_samples import aggregate, experiment_in, run_end, tracked_run
 
 from rlexp.errors import RlexpError, TrackerRefused
-from rlexp.trackers import ExperimentSummary, MetricRow, SyncPosition, wandb
+from rlexp.trackers import ExperimentSummary, MetricRow, SyncPosition, viewing
 from rlexp.trackers.wandb import CLOUD, WandB, resolve_settings
 from rlexp.trackers.wandb_process import error_answer
 
@@ -85,7 +85,7 @@ def test_an_invalid_project(backend: WandBBackend, tmp_path: Path) -> None:
 
 def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the package, the error has the command that installs it."""
-    monkeypatch.setattr(wandb, "find_spec", lambda name: None)
+    monkeypatch.setattr(viewing, "find_spec", lambda name: None)
     with pytest.raises(TrackerRefused, match=r"pip install 'rlexp\[wandb\]'"):
         WandB(mode="online").open(experiment_in(tmp_path))
 

@@ -53,13 +53,13 @@ class WandBBackend:
 
     def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
         """See `Backend.shown_runs`; offline folders are synced first."""
-        self._sync_new(experiment)
+        self.sync_new(experiment)
         stored = self.server.runs.get(run.id)
         return [shown_run(stored)] if stored is not None else []
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
         """See `Backend.aggregates`; the values come from the table of the summary run."""
-        self._sync_new(experiment)
+        self.sync_new(experiment)
         (stored,) = [
             run
             for run in self.server.runs.values()
@@ -92,7 +92,7 @@ class WandBBackend:
         ) as process:
             return process.communicate(timeout=60)[0]
 
-    def _sync_new(self, experiment: TrackedExperiment) -> None:
+    def sync_new(self, experiment: TrackedExperiment) -> None:
         if unsynced(experiment.folder / "wandb"):
             output = self.sync(experiment)
             assert not unsynced(experiment.folder / "wandb"), output
@@ -112,7 +112,8 @@ def shown_run(stored: StoredRun) -> ShownRun:
         points=[(name, step, float(value)) for name, step, value in stored.points],
         score=None if score is None else float(score),
         state=stored.summary.get("state", ""),
-        group=stored.about["groupName"],
+        # The name of a group in W&B begins with the name of the experiment.
+        group=stored.about["groupName"].partition("/")[2],
         settings={key: str(value) for key, value in flattened(settings).items()},
     )
 

@@ -79,6 +79,7 @@ class Storage:
         runs: The runs, by id.
         artifacts: The requested artifacts, by id; `state` says whether one is complete.
         files: The bytes of each uploaded file, by its path.
+        used: The run and the name of each artifact that the run has as an input.
         unknown: Requested operations that the server does not know.
     """
 
@@ -86,6 +87,7 @@ class Storage:
     runs: dict[str, StoredRun] = field(default_factory=dict)
     artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
+    used: list[tuple[str, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
     def stream(self, run: str, payload: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +120,7 @@ class Storage:
             "UpdateArtifactManifest": self._manifest,
             "CreateArtifactFiles": self._artifact_files,
             "CommitArtifact": self._commit,
+            "UseArtifact": self._use_artifact,
         }.get(operation)
         if answer is None:
             self.unknown.append(operation or query)
@@ -223,3 +226,10 @@ class Storage:
         self.artifacts[artifact_id]["state"] = "COMMITTED"
         fields = {"id": artifact_id, "digest": self.artifacts[artifact_id]["digest"]}
         return {"commitArtifact": {"artifact": fields}}
+
+    def _use_artifact(self, variables: dict[str, Any]) -> Any:
+        requested = variables["input"]
+        artifact_id = requested["artifactID"]
+        name = self.artifacts[artifact_id]["artifactCollectionName"]
+        self.used.append((requested["runName"], name))
+        return {"useArtifact": {"artifact": {"id": artifact_id}}}

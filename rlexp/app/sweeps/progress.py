@@ -1,9 +1,12 @@
 """The progress of a sweep: its live view, its mirror in an Optuna study, and remaining steps."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import ceil, inf
+from pathlib import Path
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import mirrored_sweep
@@ -14,6 +17,7 @@ from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.sweep_view import EndedTrial, SweepView
 from rlexp.engine.trial_state import steps_of
 from rlexp.exchange.background import BackgroundMirror
+from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_study import OptunaStudyMirror
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -108,6 +112,28 @@ def open_mirror(
     if problem := mirror.check():
         observer.note(f"Warning: {problem}")
     return mirror
+
+
+def note_dashboard(
+    paths: ExperimentPaths, storage: str | None, folder: Path, observer: Observer
+) -> None:
+    """Name the command of Optuna's dashboard that shows the mirror, where it is installed.
+
+    Args:
+        paths: The sweep.
+        storage: URL of the database of the mirror; None: the journal file of the sweep.
+        folder: The folder in which the command is pasted.
+        observer: Receives the command.
+    """
+    if find_spec("optuna_dashboard") is None:
+        return
+    if storage is None:
+        journal = paths.mirror
+        place = journal.relative_to(folder) if journal.is_relative_to(folder) else journal
+        observer.note(f"optuna: {shlex.join(['optuna-dashboard', str(place)])}")
+    elif not Database(storage).secrets:
+        # A command without its password would not work, and one with it must not be printed.
+        observer.note(f"optuna: {shlex.join(['optuna-dashboard', storage])}")
 
 
 @dataclass(slots=True)

@@ -18,11 +18,13 @@ from typing import Any, Self
 from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import PlugIns
-from rlexp.errors import TrackerUnreachable
+from rlexp.errors import RlexpError, TrackerUnreachable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
+from rlexp.store.tracker_positions import TrackerPositions
 from rlexp.text import format_count
 from rlexp.trackers import Tracker
+from rlexp.trackers.viewing import missing_package, where_to_look
 
 MIRROR_ENDED = "the process that sends records to the trackers has ended"
 KILL_MARGIN = 5.0
@@ -218,7 +220,7 @@ def mirroring(
     try:
         yield
     finally:
-        report_pending(mirror.finish(), trackers, paths, command, workspace, observer)
+        report(mirror.finish(), trackers, paths, command, workspace, observer)
 
 
 def catch_up(
@@ -232,7 +234,48 @@ def catch_up(
     if trackers.built:
         request = MirrorRequest(trackers=trackers, once=True)
         answers = MirrorClient(paths, request, workspace, observer).finish()
-        report_pending(answers, trackers, paths, command, workspace, observer)
+        report(answers, trackers, paths, command, workspace, observer)
+
+
+def note_missing_packages(trackers: ChosenTrackers, observer: Observer) -> None:
+    """Name the trackers whose package is not installed, with the command that installs it."""
+    for name, tracker in trackers.built.items():
+        if (refusal := missing_package(tracker)) is not None:
+            observer.note(f"{refusal}; until then, nothing is sent to {name}")
+
+
+def report(
+    answers: Mapping[str, Mapping[str, Any]],
+    trackers: ChosenTrackers,
+    paths: ExperimentPaths,
+    command: Sequence[str],
+    workspace: Workspace,
+    observer: Observer,
+) -> None:
+    """Report what was not pushed, and where to look at what was."""
+    report_pending(answers, trackers, paths, command, workspace, observer)
+    for name, tracker in trackers.built.items():
+        if page := page_of(name, tracker, paths, answers.get(name)):
+            observer.note(f"{name}: {page}")
+
+
+def page_of(
+    name: str, tracker: Tracker, paths: ExperimentPaths, answer: Mapping[str, Any] | None
+) -> str | None:
+    """Where to look at what a tracker has received; None if it was not reached."""
+    if answer is None or answer.get("problem"):
+        return None
+    try:
+        folder = TrackerPositions(paths, name, destination_of(tracker, paths)).folder
+    except (RlexpError, OSError):
+        return None
+    return where_to_look(tracker, paths.folder.parent.parent, folder)
+
+
+def destination_of(tracker: Tracker, paths: ExperimentPaths) -> str:
+    """A tracker's destination as text, with paths relative to the project, which may be moved."""
+    project = paths.folder.parent.parent
+    return tracker.destination(project).replace(f"{project}{os.sep}", "")
 
 
 def report_pending(

@@ -18,8 +18,9 @@ from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.tracking.mirror_client import destination_of
+from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import (
-    ConfigurationIndex,
     RunJournalReader,
     count_rows,
     ended,
@@ -34,7 +35,7 @@ from rlexp.protocol.identity import canonical
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
-from rlexp.store.runs import read_run
+from rlexp.store.runs import read_run, read_spec
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.store.tracker_positions import TrackerPosition, TrackerPositions
 from rlexp.trackers import (
@@ -52,6 +53,8 @@ ROWS_PER_PUSH = 1000
 """The largest number of rows in one push."""
 SUMMARY = ".summary"
 """Name of the summary's cursor; no run can have this name."""
+DESCRIPTIONS = ".descriptions"
+"""Name of the cursor that holds with which labels the descriptions of runs were last compared."""
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class _UploadedRun:
 
     reader: RunJournalReader
     tracked: TrackedRun | None = None
+    described: str = ""
     step: int | None = None
 
 
@@ -80,7 +84,7 @@ class Uploader:
     cursors: TrackerPositions
     leading: HeadlineAggregate
     refused: dict[str, str] = field(default_factory=dict)
-    _labels: ConfigurationIndex = field(init=False)
+    _labels: RunLabels = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
     _sink: TrackerConnection | None = None
     _runs: dict[str, _UploadedRun] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class Uploader:
         Raises:
             RecordError: The definition is damaged.
         """
-        self._labels = ConfigurationIndex(self.paths)
+        self._labels = RunLabels(self.paths)
         experiment = tracked_experiment(self.paths, self._labels)
         self._experiment = replace(experiment, folder=self.cursors.folder)
 
@@ -106,23 +110,29 @@ class Uploader:
             self._sink = self.tracker.open(self._experiment)
         return self._sink
 
-    def push_all(self, *, unended: bool = False) -> None:
+    def push_all(self, *, unended: bool = False, last: bool = False) -> None:
         """Push all new rows of every run.
 
         Args:
             unended: Whether a run without a recorded end is reported as lost, which is right when
                 no command is executing the experiment.
+            last: Whether no further push follows, so that runs are described again whose label,
+                task, trial or tags have changed since.
 
         Raises:
             TrackerUnreachable: The service does not respond; what was pushed stays.
             TrackerRefused: The service refuses three runs or the whole experiment.
             OSError: The cursor cannot be written.
         """
+        changed = self._changed_descriptions() if last else frozenset()
+        if changed:
+            # The summary names labels, too.
+            self.cursors.move(SUMMARY, kept={})
         for paths in self.paths.runs():
             if paths.folder.name in self.refused:
                 continue
             try:
-                self._push(paths, unended=unended)
+                self._push(paths, unended=unended, again=paths.folder.name in changed)
             except TrackerRefused as error:
                 # A single run may hold data that a service cannot store; three refused runs mean
                 # that it refuses everything.
@@ -135,6 +145,26 @@ class Uploader:
                 if isinstance(error, OSError):
                     raise
                 self.refused[paths.folder.name] = str(error)
+        if last and not self.refused:
+            self.cursors.move(DESCRIPTIONS, kept={"digest": self._labels.digest})
+
+    def _changed_descriptions(self) -> frozenset[str]:
+        """The names of the runs that the service shows with another label, task, trial or tag."""
+        self._labels.refresh()
+        if self.cursors.of(DESCRIPTIONS).kept.get("digest") == self._labels.digest:
+            return frozenset()
+        runs = self.paths.runs()
+        return frozenset(paths.folder.name for paths in runs if self._is_changed(paths))
+
+    def _is_changed(self, paths: RunPaths) -> bool:
+        position = self.cursors.of(paths.folder.name)
+        if position == TrackerPosition():
+            # The service does not have the run yet.
+            return False
+        try:
+            return position.described != self._labels.describe(read_spec(paths)).digest
+        except (RlexpError, *READ_ERRORS):
+            return False
 
     def summarise(self) -> None:
         """Push the experiment's summary if it has changed.
@@ -151,7 +181,11 @@ class Uploader:
 
     def is_current(self) -> bool:
         """Whether the service has everything, so that no connection is needed."""
-        return count_pending(self.paths, self.cursors) == (0, 0) and self._has(self._summary()[1])
+        return (
+            count_pending(self.paths, self.cursors) == (0, 0)
+            and not self._changed_descriptions()
+            and self._has(self._summary()[1])
+        )
 
     def _summary(self) -> tuple[ExperimentSummary, str]:
         summary, document = read_summary(self.paths, self._experiment, self._labels, self.leading)
@@ -166,12 +200,17 @@ class Uploader:
             self._sink.close()
             self._sink = None
 
-    def _push(self, paths: RunPaths, *, unended: bool) -> None:
+    def _push(self, paths: RunPaths, *, unended: bool, again: bool) -> None:
+        """Push what is new of a run; `again` describes it and its end again."""
         name = paths.folder.name
         attempts = paths.attempts()
-        # The cursor stores the last attempt whose end was pushed: nothing can follow it.
-        if not attempts or self.cursors.of(name).attempt >= attempts[-1].number:
+        # The cursor stores the last attempt whose end was pushed: only its description can change.
+        ended_before = attempts and self.cursors.of(name).attempt >= attempts[-1].number
+        if not attempts or (ended_before and not again):
             return
+        if again:
+            # A run that is forgotten here begins anew, with its new description.
+            self._runs.pop(name, None)
         run = self._runs.get(name) or self._runs.setdefault(
             name, _UploadedRun(RunJournalReader(paths))
         )
@@ -179,7 +218,8 @@ class Uploader:
         record = run.reader.read_end(unended=unended)
         rows = run.reader.complete_rows(record)
         lost = record is not None and record.state is State.LOST
-        if not rows and (record is None or (lost and self._knows_loss(name, run))):
+        known = record is None or (lost and self._knows_loss(name, run))
+        if not rows and known and not again:
             return
         try:
             tracked = self._begin(name, run)
@@ -189,6 +229,8 @@ class Uploader:
                 self._take(name, run, tracked, rows[start : start + ROWS_PER_PUSH])
             if record is not None:
                 self._end(name, run, tracked, record)
+            else:
+                self.cursors.move(name, described=run.described)
         except OSError:
             # Rows beyond the stored cursor are pushed again when the run is opened again.
             del self._runs[name]
@@ -210,6 +252,7 @@ class Uploader:
         if run.step is not None and run.tracked is not None:
             return run.tracked
         cursor, reader = self.cursors.of(name), run.reader
+        run.described = self._labels.describe(reader.spec).digest
         run.tracked = tracked_run(self._experiment, reader, self._labels)
         reached = self.open().begin(run.tracked, SyncPosition(step=cursor.step, kept=cursor.kept))
         self._move(name, reached)
@@ -232,7 +275,8 @@ class Uploader:
     def _end(self, name: str, run: _UploadedRun, tracked: TrackedRun, record: RunRecord) -> None:
         reached = self.open().end(tracked, ended(run.reader, record))
         outcome = "lost" if record.state is State.LOST else "attempt"
-        self._move(name, reached, **{outcome: run.reader.attempt})
+        # Together with the end: a description counts once the service has all of it.
+        self._move(name, reached, described=run.described, **{outcome: run.reader.attempt})
         del self._runs[name]
 
     def _move(self, name: str, reached: SyncPosition, **more: Any) -> None:
@@ -258,12 +302,6 @@ def count_pending(paths: ExperimentPaths, cursors: TrackerPositions) -> tuple[in
         settled = record.state is not State.RUNNING and cursor.lost != attempts[-1].number
         runs += bool(waiting or settled)
     return rows, runs
-
-
-def destination_of(tracker: Tracker, paths: ExperimentPaths) -> str:
-    """A tracker's destination as text, with paths relative to the project, which may be moved."""
-    project = paths.folder.parent.parent
-    return tracker.destination(project).replace(f"{project}{os.sep}", "")
 
 
 def retry_delay(failures: int) -> float:
@@ -372,7 +410,8 @@ class Mirror:
                     self.answer(self.name, "open", place=self._destination)
                     opened = True
                 # Without a command at work, a run without a recorded end is lost.
-                pushing.push_all(unended=last and self.once and not is_held(self.paths.lock))
+                alone = last and self.once and not is_held(self.paths.lock)
+                pushing.push_all(unended=alone, last=last)
                 if last:
                     pushing.summarise()
                 self._worked(pushing)

@@ -7,7 +7,7 @@ and `read_summary` build what a tracker is given.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain, pairwise
 from pathlib import Path
@@ -17,11 +17,10 @@ from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.summary import LabelSummary, read_entries, summarise
+from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.errors import RecordError, RlexpError
-from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.identity import short_name
+from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.store.file_systems import is_shared
@@ -219,55 +218,10 @@ LARGEST_REPORT = 50_000_000
 """Largest file of a report, in bytes, that is uploaded."""
 
 
-@dataclass(slots=True)
-class ConfigurationIndex:
-    """Finds the configuration and the trial of a run; reads the folder again for a new one."""
-
-    paths: ExperimentPaths
-    _experiment: Experiment | None = None
-    _trials: dict[str, int] = field(default_factory=dict)
-
-    def find(self, spec: RunSpec) -> tuple[Configuration | None, int | None]:
-        """The configuration of a run, and the number of the trial that it belongs to."""
-        match = self._look(spec)
-        if match[0] is None:
-            self._read()
-            match = self._look(spec)
-        return match
-
-    def _look(self, spec: RunSpec) -> tuple[Configuration | None, int | None]:
-        if self._experiment is None:
-            return None, None
-        configurations = self._experiment.of_phase(spec.phase)
-        matches = [c for c in configurations if c.fingerprint == spec.fingerprint]
-        tuned = spec.phase is not Phase.TEST
-        return matches[0] if matches else None, self._trials.get(
-            spec.fingerprint
-        ) if tuned else None
-
-    def _read(self) -> None:
-        try:
-            self._experiment = read_experiment(self.paths)
-            trials = read_trials(self.paths) if self._experiment.sweep else []
-        except (RlexpError, *READ_ERRORS):
-            return
-        # In reverse, so that of trials with equal configurations the first one stays.
-        for trial in reversed(trials):
-            if trial.configuration is not None:
-                self._trials[trial.configuration.fingerprint] = trial.number
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether a tuner proposes the configurations."""
-        if self._experiment is None:
-            self._read()
-        return self._experiment is not None and self._experiment.sweep is not None
-
-
 def read_summary(
     paths: ExperimentPaths,
     experiment: TrackedExperiment,
-    labels: ConfigurationIndex,
+    labels: RunLabels,
     leading: HeadlineAggregate,
 ) -> tuple[ExperimentSummary, Mapping[str, Any]]:
     """The summary of an experiment, and JSON values that change whenever the summary does.
@@ -340,7 +294,7 @@ def _groups(
 def _winner(
     paths: ExperimentPaths,
     experiment: TrackedExperiment,
-    labels: ConfigurationIndex,
+    labels: RunLabels,
     definition: Experiment,
 ) -> TrackedWinner | None:
     selection = read_selection(paths) if definition.sweep else None
@@ -354,7 +308,7 @@ def _winner(
 def _of_median_score(
     paths: ExperimentPaths,
     experiment: TrackedExperiment,
-    labels: ConfigurationIndex,
+    labels: RunLabels,
     definition: Experiment,
 ) -> TrackedRun | None:
     """The winner's test run with the median score, the lower one of two."""
@@ -391,7 +345,7 @@ def _report(folder: Path) -> Mapping[str, Path]:
     }
 
 
-def tracked_experiment(paths: ExperimentPaths, labels: ConfigurationIndex) -> TrackedExperiment:
+def tracked_experiment(paths: ExperimentPaths, labels: RunLabels) -> TrackedExperiment:
     """The experiment as trackers see it, without a folder for the tracker's files.
 
     Raises:
@@ -411,7 +365,7 @@ def tracked_experiment(paths: ExperimentPaths, labels: ConfigurationIndex) -> Tr
 
 
 def tracked_run(
-    experiment: TrackedExperiment, reader: RunJournalReader, labels: ConfigurationIndex
+    experiment: TrackedExperiment, reader: RunJournalReader, labels: RunLabels
 ) -> TrackedRun:
     """A started run as trackers see it.
 
@@ -420,18 +374,18 @@ def tracked_run(
     """
     spec, begun = reader.spec, "" if reader.begun == 1 else f"/{reader.begun}"
     secrets = secret_values(os.environ)
-    configuration, trial = labels.find(spec)
-    label = configuration.label if configuration else short_name(spec.algorithm)
+    label, task, trial, tags = labels.describe(spec)
     searched = experiment.is_sweep and spec.phase is not Phase.TEST
     return TrackedRun(
         id=sha256(f"{experiment.id}/{spec.id}{begun}".encode()).hexdigest()[:32],
         name=reader.paths.folder.name,
         group=experiment.name if searched else label,
         label=label,
-        task=configuration.task if configuration else str(spec.environment.get("id", "unknown")),
+        task=task,
         phase=str(spec.phase),
         seed=spec.seed,
         trial=trial,
+        tags=tags,
         fingerprint=spec.fingerprint,
         configuration=mask_all(spec.plain(), secrets),
         provenance=mask_all(provenance_of(reader.newest), secrets),
@@ -456,6 +410,7 @@ def ended(reader: RunJournalReader, record: RunRecord) -> RunEnd:
         failure=str(record.failure) if record.failure else None,
         reason=mask_all(record.reason, secret_values(os.environ)),
         weights=record.weights,
+        training_seconds=record.seconds_spent,
         # A link could lead to any file of the user's.
         files={n: p for n, p in candidates.items() if p.is_file() and not p.is_symlink()},
     )

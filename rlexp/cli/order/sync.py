@@ -41,6 +41,10 @@ def show_pushed(outcome: "SyncOutcome", console: "Console") -> None:
     if outcome.rows:
         columns = ["experiment", "tracker", "place", "pending", "problem"]
         console.table([asdict(row) for row in outcome.rows], columns)
+        for line in dict.fromkeys(
+            f"{row.tracker}: {row.page}" for row in outcome.rows if row.page
+        ):
+            console.line(line)
     elif outcome.interrupted is None and outcome.trackers is None:
         console.line("nothing to push: no experiments under runs/")
     elif outcome.interrupted is None:

@@ -16,7 +16,8 @@ from stored_sweeps import WORDS, stored_sweep
 import rlexp
 from rlexp.app.commands.order import move as moving
 from rlexp.app.commands.order.move import move
-from rlexp.app.tracking.tracked_records import ConfigurationIndex, tracked_experiment
+from rlexp.app.tracking.run_labels import RunLabels
+from rlexp.app.tracking.tracked_records import tracked_experiment
 from rlexp.errors import RecordError
 from rlexp.store import lease
 from rlexp.store.files import publish_json, read_json
@@ -173,7 +174,7 @@ def test_trackers_continue_a_renamed_experiment(alpha: Stored, tmp_path: Path) -
         assert "alpha" == moved.name_in_services
     paths = at(tmp_path, "gamma")
     assert identity == experiment_identity(paths)
-    tracked = tracked_experiment(paths, ConfigurationIndex(paths))
+    tracked = tracked_experiment(paths, RunLabels(paths))
     assert (identity.id, "alpha") == (tracked.id, tracked.name)
     assert 7 == TrackerPositions(paths, "mlflow", "here").of("a").step
 

@@ -2,13 +2,18 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import SIGINT
 from typing import Any, ClassVar
 
 from rlexp.app.results import Schema
-from rlexp.app.tracking.mirror_client import ChosenTrackers, MirrorClient, MirrorRequest
-from rlexp.app.tracking.mirror_process import destination_of
+from rlexp.app.tracking.mirror_client import (
+    ChosenTrackers,
+    MirrorClient,
+    MirrorRequest,
+    destination_of,
+    page_of,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
@@ -30,6 +35,7 @@ class SyncRow:
         place: The server or folder that the tracker writes to.
         pending: Number of points that are still to be pushed; null if it is unknown.
         problem: Why they could not be pushed; null if there was no problem.
+        page: Where to look at what was pushed: a command, or an address; null if it is unknown.
     """
 
     experiment: str
@@ -37,6 +43,7 @@ class SyncRow:
     place: str
     pending: int | None
     problem: str | None
+    page: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +115,10 @@ def _sync(
     mirror = MirrorClient(paths, order, workspace, None)
     answers = mirror.finish()
     rows = [
-        _row(paths, name, destination_of(tracker, paths), answers.get(name))
+        replace(
+            _row(paths, name, destination_of(tracker, paths), answers.get(name)),
+            page=page_of(name, tracker, paths, answers.get(name)),
+        )
         for name, tracker in trackers.built.items()
     ]
     return rows, mirror.interrupted

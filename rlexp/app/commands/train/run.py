@@ -31,7 +31,7 @@ from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, s
 from rlexp.app.reporting.build import experiment_card
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
-from rlexp.app.tracking.mirror_client import catch_up
+from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError
@@ -168,6 +168,7 @@ def run_missing(
         check_policies(request.experiment.configurations, request.policies, workspace)
         prepared = prepare(request, plan, launch, options, workspace, observer)
     if options.dry_run:
+        note_missing_packages(request.trackers, observer)
         code = read_code(workspace.folder, workspace.layout.root)
         planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)
         return replace(planned, refused=prepared.refused)

@@ -33,6 +33,7 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
     count_promotions,
+    note_dashboard,
     open_mirror,
     remaining_steps,
     trial_lines,
@@ -47,7 +48,7 @@ from rlexp.app.sweeps.request import (
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
 from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
-from rlexp.app.tracking.mirror_client import catch_up
+from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.engine.failure_streak import first_failed_run
@@ -245,6 +246,7 @@ def run_sweep(
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
+        note_missing_packages(launch.trackers, observer)
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
         costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
@@ -377,6 +379,7 @@ def _search(
         LedgerWriter(paths).enter_late()
         SweepMonitor(sweeping, mirror, 1, spent).close(observer)
         catch_up(paths, launch.trackers, launch.command, workspace, observer)
+    note_dashboard(paths, configurer.asked.request.plan.storage, workspace.folder, observer)
     return _outcome(
         paths,
         sweeping,

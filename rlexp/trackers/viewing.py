@@ -1,0 +1,63 @@
+"""Where users look at what a tracker has received, and which package a tracker needs.
+
+A tracker may say both. One that says nothing, such as a tracker of a user, works all the same.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from rlexp.errors import TrackerRefused
+from rlexp.installation_way import install_command
+from rlexp.trackers import Tracker
+
+
+@runtime_checkable
+class HasPage(Protocol):
+    """A tracker that knows where its service shows what it has received."""
+
+    def where_to_look(self, project: Path, folder: Path) -> str:
+        """One line with the command or address, to be pasted in the project's folder.
+
+        Args:
+            project: The folder that holds `runs/`.
+            folder: The folder of the tracker's files of one experiment.
+        """
+        ...
+
+
+@runtime_checkable
+class NeedsPackage(Protocol):
+    """A tracker that needs an optional package; the extra of rlexp has the same name."""
+
+    @property
+    def package(self) -> str:
+        """The name of the package, as it is imported."""
+        ...
+
+
+def where_to_look(tracker: Tracker, project: Path, folder: Path) -> str | None:
+    """Where a tracker shows what it has received; None if the tracker does not say."""
+    if not isinstance(tracker, HasPage) or not tracker.destination(project):
+        return None
+    return tracker.where_to_look(project, folder) or None
+
+
+def missing_package(tracker: Tracker) -> TrackerRefused | None:
+    """The error that a tracker's package is not installed; None if it is."""
+    if not isinstance(tracker, NeedsPackage) or find_spec(tracker.package) is not None:
+        return None
+    return not_installed(tracker.package)
+
+
+def not_installed(package: str) -> TrackerRefused:
+    """The error that a tracker's package is not installed, with the command that installs it."""
+    command = install_command(package)
+    return TrackerRefused(
+        f"{package} is not installed: {command}", code="missing_package", command=command
+    )
+
+
+def shown_path(path: Path, project: Path) -> str:
+    """A path relative to the project's folder, where it is inside."""
+    return str(path.relative_to(project) if path.is_relative_to(project) else path)
