@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import AllowImport, console_for, current_workspace
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ TRIED_PORTS = 20
 
 def view(
     target: Annotated[
-        str | None, typer.Argument(help="Begin with the page of this experiment.")
+        str | None,
+        typer.Argument(
+            autocompletion=complete_experiment, help="Begin with the page of this experiment."
+        ),
     ] = None,
     port: Annotated[
         int | None,
