@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rlexp.cli.command_panels import PanelGroup
+from rlexp.cli.completion import asks_for_bash, complete_in_bash
 from rlexp.cli.exchange import export, import_results, reproduce, verify
 from rlexp.cli.judge import best, compare, evaluate, power, report
 from rlexp.cli.look import diff, list_runs, logs, plot, show, status, view
@@ -122,6 +123,9 @@ def main() -> None:
     # JSON must stay as it is: a spelling would change its strings.
     if "--json" not in sys.argv[1:]:
         spell_on_standard_output()
+    if asks_for_bash():
+        complete_in_bash(app)
+        sys.exit(0)
     try:
         # Without standalone mode, Typer returns the exit code and raises usage errors.
         sys.exit(app(standalone_mode=False))

@@ -4,6 +4,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from rlexp.cli.completion import (
+    complete_experiment,
+    complete_run,
+    complete_target,
+    complete_words,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -16,8 +23,9 @@ R = TypeVar("R", bound="Result")
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
+        autocompletion=complete_words,
         help="Overrides in Hydra's grammar, algorithm=ppo budget.steps=20000; "
-        "a study file may be the first."
+        "a study file may be the first.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -48,6 +56,7 @@ FromSweep = Annotated[
     str | None,
     typer.Option(
         "--from-sweep",
+        autocompletion=complete_experiment,
         help="Begin with the winner of this sweep, or its best trial so far; overrides change it.",
     ),
 ]
@@ -64,9 +73,18 @@ Probe = Annotated[
     ),
 ]
 RunName = Annotated[
-    str, typer.Argument(help="EXPERIMENT/RUN, or an unambiguous part of a run's name.")
+    str,
+    typer.Argument(
+        autocompletion=complete_run,
+        help="EXPERIMENT/RUN, or an unambiguous part of a run's name.",
+    ),
 ]
-TargetName = Annotated[str, typer.Argument(help="An experiment, or a run as EXPERIMENT/RUN.")]
+TargetName = Annotated[
+    str,
+    typer.Argument(
+        autocompletion=complete_target, help="An experiment, or a run as EXPERIMENT/RUN."
+    ),
+]
 
 
 def current_workspace(allow: list[str] | None = None) -> "Workspace":

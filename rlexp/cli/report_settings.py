@@ -4,8 +4,13 @@ from typing import Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_label, complete_phase, one_of
+
 TargetsOption = Annotated[
-    list[str], typer.Argument(help="EXPERIMENT, or EXPERIMENT/LABEL for one label of it.")
+    list[str],
+    typer.Argument(
+        autocompletion=complete_label, help="EXPERIMENT, or EXPERIMENT/LABEL for one label of it."
+    ),
 ]
 SettingsOption = Annotated[
     list[str] | None,
@@ -18,13 +23,21 @@ AlphaOption = Annotated[
     float | None, typer.Option("--alpha", help="Family-wise error rate of the verdicts.")
 ]
 IntervalOption = Annotated[
-    str | None, typer.Option("--interval", help="Method: t, percentile, basic or bca.")
+    str | None,
+    typer.Option(
+        "--interval",
+        autocompletion=one_of("t", "percentile", "basic", "bca"),
+        help="Method: t, percentile, basic or bca.",
+    ),
 ]
 LevelOption = Annotated[
     float | None, typer.Option("--level", help="Nominal coverage of intervals.")
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of all resampling.")]
-PhaseOption = Annotated[str | None, typer.Option("--phase", help="test, selection or tuning.")]
+PhaseOption = Annotated[
+    str | None,
+    typer.Option("--phase", autocompletion=complete_phase, help="test, selection or tuning."),
+]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Exit with code 3 if data is missing or a check fails.")
 ]

@@ -119,7 +119,7 @@ def _settings(folder: Path) -> Iterator[SettingEntry]:
     names = groups(folder)
     for file in FILES:
         path = next((root / file for root in search_path(folder) if (root / file).is_file()), None)
-        settings = () if path is None else _file_settings(path, "", ())
+        settings = () if path is None else file_settings(path, "", ())
         for entry in settings:
             # The keys of groups in these files are choices, which `_options` lists.
             if entry.key not in names:
@@ -134,7 +134,7 @@ def _settings(folder: Path) -> Iterator[SettingEntry]:
             every = options(group, folder)
             for option in sorted(every, key=lambda item: item.name != chosen.get(group)):
                 prefix = PREFIXES.get(group, f"{group}.")
-                yield from _file_settings(option.path, prefix, (option.name,))
+                yield from file_settings(option.path, prefix, (option.name,))
 
 
 def _options(folder: Path) -> Iterator[SettingEntry]:
@@ -143,7 +143,7 @@ def _options(folder: Path) -> Iterator[SettingEntry]:
             yield SettingEntry(group, option.name, (), option.description, is_option=True)
 
 
-def _file_settings(path: Path, prefix: str, names: tuple[str, ...]) -> Iterator[SettingEntry]:
+def file_settings(path: Path, prefix: str, names: tuple[str, ...]) -> Iterator[SettingEntry]:
     """The settings of a yaml file, with the comments beside them."""
     import yaml
 

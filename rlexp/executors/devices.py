@@ -62,10 +62,11 @@ def visible_devices(variables: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def ask_driver(field: str) -> list[str]:
-    """A property of each NVIDIA device; [] without NVIDIA devices.
+    """A line with a property of each NVIDIA device; [] without NVIDIA devices.
 
     Args:
-        field: A property that `nvidia-smi --query-gpu` knows, such as `index` or `name`.
+        field: A property that `nvidia-smi --query-gpu` knows, such as `index` or `name`, or
+            several with commas between them.
     """
     # `nvidia-smi` answers at once; importing torch for this would take seconds.
     try:

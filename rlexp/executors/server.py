@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rlexp.executors.lifetime import (
     END_LIMIT,
@@ -412,5 +412,18 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     server.serve()
 
 
+def end_at_once() -> NoReturn:
+    """End this process without the clean-up of the interpreter and of libraries.
+
+    Frozen objects are never freed. At a clean-up, a library that counts its objects would report
+    them on the user's terminal: `torch._dynamo` imports Triton, whose bindings do.
+    """
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    end_at_once()

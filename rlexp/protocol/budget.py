@@ -12,7 +12,10 @@ from rlexp.protocol.measures import CURVE_RULES, RETURN, SCORE_RULES, quantity_o
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
-OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last")
+OPERATIONAL = (
+    *("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last"),
+    "system_metrics_seconds",
+)
 """Settings that change no number of a run, and are therefore not part of its identity."""
 RESTARTS = "restarts"
 """The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
@@ -76,6 +79,7 @@ class Budget:
     checkpoint_minutes: Annotated[float, Interval(gt=0, lt=inf)] | None = None
     timeout: Annotated[float, Interval(gt=0, lt=inf)] | None = None
     keep_last: bool | None = None
+    system_metrics_seconds: Annotated[float, Interval(ge=1, lt=inf)] | None = None
     restarts: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -135,7 +139,7 @@ class Budget:
         return settings if restarts is None else {**settings, RESTARTS: list(restarts)}
 
     def operational(self) -> dict[str, Any]:
-        """The settings that change no number: checkpoints, the copy that is kept, time limit."""
+        """The settings that change no number: checkpoints, kept copy, time limit, measurements."""
         return {key: getattr(self, key) for key in OPERATIONAL}
 
 

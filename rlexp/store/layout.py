@@ -84,6 +84,11 @@ class AttemptPaths:
         return self.folder / "files"
 
     @property
+    def system_metrics(self) -> Path:
+        """Measurements of processor, memory and GPUs, one per line; only where they are asked for."""
+        return self.folder / "system.jsonl"
+
+    @property
     def progress(self) -> Path:
         """Steps and heartbeats as two 64-bit counters, overwritten in place."""
         return self.folder / "progress.bin"

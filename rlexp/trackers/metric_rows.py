@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from rlexp.records.events import Evaluated, Event, Measured
 from rlexp.records.logged_values import logged_values
+from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.trackers import MetricRow
 
 
@@ -24,6 +25,14 @@ def rows_of(events: Iterable[Event]) -> list[MetricRow]:
             times.setdefault(event.step, event.time)
             metrics.setdefault(event.step, {}).update(logged_values(event))
     return [MetricRow(step=s, time=times[s], metrics=metrics[s]) for s in sorted(metrics)]
+
+
+def rows_of_measurements(measurements: Iterable[SystemMeasurement]) -> list[MetricRow]:
+    """One row for each environment step at which the machine was measured; the last one counts."""
+    by_step = {
+        m.step: MetricRow(step=m.step, time=m.time, metrics=m.tracked()) for m in measurements
+    }
+    return [by_step[step] for step in sorted(by_step)]
 
 
 def merge_rows(first: list[MetricRow], second: list[MetricRow]) -> list[MetricRow]:

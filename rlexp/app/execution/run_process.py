@@ -21,6 +21,7 @@ from typing import Any
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
+from rlexp.app.execution.system_sampler import SystemSampler
 from rlexp.config.validate import build
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
@@ -56,6 +57,7 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
+from rlexp.store.system_metrics import append_measurement
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
@@ -127,6 +129,7 @@ class RunListener:
         guard: AttemptGuard | None = None,
     ) -> None:
         self._paths = paths
+        self._attempt = attempt
         self._guard = guard or AttemptGuard(paths, attempt)
         self._journal = journal
         self.origin: Mapping[str, Any] = {}
@@ -136,7 +139,8 @@ class RunListener:
         self._started = time.monotonic()
         self._next_stop_check = self._next_guard_check = 0.0
         self._request: StopRequest | None = None
-        self._beats = 0
+        self._beats = self._step = 0
+        self._sampler: SystemSampler | None = None
         # Some environments never return from close(). By then the end is recorded, so that the
         # process may simply end.
         self.last_resort = threading.Timer(CLOSE_LIMIT, os._exit, (0,))
@@ -153,6 +157,9 @@ class RunListener:
             self._check_guard_now_and_then()
         else:
             self._guard.check()
+        if isinstance(event, RunEnded) and self._sampler is not None:
+            # The last measurement comes before the end: a reader expects nothing after the end.
+            self._sampler.stop()
         self._journal.append(event)
         if isinstance(event, RunEnded):
             if event.ending in {Ending.COMPLETED, Ending.PRUNED}:
@@ -206,7 +213,19 @@ class RunListener:
         """Overwrite the progress counters."""
         # Without the counter of beats, a long evaluation at one step would look like a hang.
         self._beats += 1
+        self._step = step
         PROGRESS.pack_into(self._progress, 0, step, self._beats)
+
+    def measure_system(self, every: float | None) -> None:
+        """Measure the processes of the run every so many seconds until its end; not with None."""
+        if every is None:
+            return
+        attempt = self._attempt
+        # A run must not end because it cannot be measured, for instance without a free thread.
+        with suppress(Exception):
+            self._sampler = SystemSampler(
+                every, lambda: self._step, partial(append_measurement, attempt)
+            )
 
     def stopping(self) -> StopRequest | None:
         """The request to stop that a signal or a file in the run's folder made, or None."""
@@ -341,6 +360,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         )
         listener.emit(ended)
     else:
+        listener.measure_system(training.budget.system_metrics_seconds)
         if isinstance(training.algorithm, External):
             train_external(spec, training.algorithm, training, attempt, listener)
             return

@@ -19,11 +19,14 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
+from rlexp.records.system_metrics import SystemUsage, summarise_usage
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, unambiguous
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import StoredRun
 from rlexp.store.secrets import mask_all, secret_values
+from rlexp.store.system_metrics import read_all_measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,18 @@ def _member(
         record=run.stored.record,
         provenance=_provenance(run, provenances),
         problem=run.problem,
+        system=_usage(run.stored),
     )
+
+
+def _usage(stored: StoredRun) -> SystemUsage | None:
+    """What a run used of its machine; None where nothing can be read."""
+    if not stored.record.attempts:
+        return None
+    try:
+        return summarise_usage(read_all_measurements(stored.paths))
+    except RecordError:
+        return None
 
 
 def _provenance(run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]) -> Mapping[str, Any]:

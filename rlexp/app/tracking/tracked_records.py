@@ -23,6 +23,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
+from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_file, read_json, refuse_link
 from rlexp.store.journal import events_of, follow
@@ -31,6 +32,7 @@ from rlexp.store.ledger import sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_experiment, read_run, read_spec
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_selection, read_trials
+from rlexp.store.system_metrics import follow_measurements, read_measurements
 from rlexp.store.tracker_positions import experiment_identity
 from rlexp.trackers import (
     ExperimentSummary,
@@ -42,7 +44,7 @@ from rlexp.trackers import (
     TrackedWinner,
 )
 from rlexp.trackers.interval_figure import draw_intervals
-from rlexp.trackers.metric_rows import merge_rows, rows_of
+from rlexp.trackers.metric_rows import merge_rows, rows_of, rows_of_measurements
 
 ROW_STEP = re.compile(rb'^\{"event":"(?:measured|evaluated)"[^\n]*?"step":(\d+)', re.MULTILINE)
 """Finds the step in each journal line that gives a row."""
@@ -72,6 +74,7 @@ class RunJournalReader:
         self._offset = 0
         self._ended = False
         self._rows: list[MetricRow] = []
+        self._measured_bytes = 0
 
     @property
     def attempt(self) -> int:
@@ -92,10 +95,21 @@ class RunJournalReader:
         attempts = self.paths.attempts()
         if not attempts:
             return
-        if attempts[-1].number != self._attempt:
+        # Measurements of the machine are read before the journal. Every row up to their steps is
+        # then in the journal: no service is told a later step first.
+        is_new = attempts[-1].number != self._attempt
+        measured, self._measured_bytes = follow_measurements(
+            attempts[-1], 0 if is_new else self._measured_bytes
+        )
+        if is_new:
             self._fold(attempts)
         else:
             self._follow(attempts)
+        if self._ended:
+            # Nothing follows the end in either file, and the last measurement precedes it.
+            last, self._measured_bytes = follow_measurements(attempts[-1], self._measured_bytes)
+            measured += last
+        self._rows = merge_rows(self._rows, rows_of_measurements(measured))
         self._rows = [row for row in self._rows if row.step > after]
 
     def reread(self, after: int) -> None:
@@ -128,7 +142,9 @@ class RunJournalReader:
         events = [*(a.events for a in earlier_attempts), newest]
         record = RunRecord.fold(self.spec, events)
         final = [record.final] if record.final else []
-        self._rows = rows_of([*record.measurements, *record.evaluations, *final])
+        rows = rows_of([*record.measurements, *record.evaluations, *final])
+        earlier_measurements = _kept_measurements(earlier_attempts, newest)
+        self._rows = merge_rows(rows, rows_of_measurements(earlier_measurements))
         start_times = (e.time for e in chain(*events) if isinstance(e, RunStarted))
         self._attempt, self.started = attempts[-1].number, next(start_times, None)
         self.begun = _begun(earlier_attempts, attempts[-1], newest)
@@ -187,6 +203,18 @@ def _begun(earlier: list[StoredAttempt], newest: AttemptPaths, events: list[Even
         ) != _code_and_packages(attempt):
             begun = attempt.number
     return begun
+
+
+def _kept_measurements(
+    earlier: list[StoredAttempt], newest: list[Event]
+) -> list[SystemMeasurement]:
+    """What earlier attempts measured up to the steps from which the next attempts continued."""
+    kept: list[SystemMeasurement] = []
+    following = [*(a.events for a in earlier), newest][1:]
+    for attempt, events in zip(earlier, following, strict=True):
+        step = next((e.step for e in events if isinstance(e, Continued)), -1)
+        kept = [m for m in (*kept, *read_measurements(attempt.paths)) if m.step <= step]
+    return kept
 
 
 def _failed_by_itself(events: Iterable[Event]) -> bool:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_label_or_run, complete_phase, one_of
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, show_result
 from rlexp.cli.report_settings import StrictRecordsOption
 
@@ -19,30 +20,46 @@ MOST_NAMED = 12
 FormatArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FORMAT", help="rliable, marl-eval, csv, parquet, script or huggingface."
+        metavar="FORMAT",
+        autocompletion=one_of("rliable", "marl-eval", "csv", "parquet", "script", "huggingface"),
+        help="rliable, marl-eval, csv, parquet, script or huggingface.",
     ),
 ]
 TargetsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="TARGET", help="EXPERIMENT or EXPERIMENT/LABEL; for script, EXPERIMENT/RUN."
+        metavar="TARGET",
+        autocompletion=complete_label_or_run,
+        help="EXPERIMENT or EXPERIMENT/LABEL; for script, EXPERIMENT/RUN.",
     ),
 ]
 OutputOption = Annotated[
     str | None, typer.Option("--output", "-o", help="The file or folder to write.")
 ]
 PhaseOption = Annotated[
-    str | None, typer.Option("--phase", help="test (default), selection or tuning.")
+    str | None,
+    typer.Option(
+        "--phase", autocompletion=complete_phase, help="test (default), selection or tuning."
+    ),
 ]
 TaskOption = Annotated[
     list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")
 ]
 LevelOption = Annotated[
     str | None,
-    typer.Option("--level", help="csv, parquet: runs, evaluations, episodes or measurements."),
+    typer.Option(
+        "--level",
+        autocompletion=one_of("runs", "evaluations", "episodes", "measurements"),
+        help="csv, parquet: runs, evaluations, episodes or measurements.",
+    ),
 ]
 MetricOption = Annotated[
-    str | None, typer.Option("--metric", help="huggingface: iqm (default), mean or median.")
+    str | None,
+    typer.Option(
+        "--metric",
+        autocompletion=one_of("iqm", "mean", "median"),
+        help="huggingface: iqm (default), mean or median.",
+    ),
 ]
 CommonSeedsOption = Annotated[
     bool, typer.Option("--common-seeds", help="Only seeds with a score on every task.")

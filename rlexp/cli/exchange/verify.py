@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def verify(
-    experiment: Annotated[str | None, typer.Argument(help="An experiment; default: all.")] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Argument(autocompletion=complete_experiment, help="An experiment; default: all."),
+    ] = None,
     head: Annotated[
         str | None,
         typer.Option("--head", help="An earlier head (hex digits) that the ledger must contain."),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment, one_of
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def best(
-    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The name of a sweep in runs/.")],
+    sweep: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP",
+            autocompletion=complete_experiment,
+            help="The name of a sweep in runs/.",
+        ),
+    ],
     trial: Annotated[
         int | None,
         typer.Option("--trial", help="Show this trial instead of the best one.", min=0),
@@ -24,6 +32,7 @@ def best(
         str | None,
         typer.Option(
             "--format",
+            autocompletion=one_of("yaml", "args", "json", "rl-zoo"),
             help="Print only the hyperparameters: yaml, args, json or rl-zoo.",
         ),
     ] = None,

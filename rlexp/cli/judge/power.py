@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_label
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import (
     AlphaOption,
@@ -37,7 +38,10 @@ PILOT_COLUMNS = {
 
 def power(
     target: Annotated[
-        str | None, typer.Argument(help="A pilot: EXPERIMENT or EXPERIMENT/LABEL.")
+        str | None,
+        typer.Argument(
+            autocompletion=complete_label, help="A pilot: EXPERIMENT or EXPERIMENT/LABEL."
+        ),
     ] = None,
     effect: Annotated[
         float | None,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import one_of
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import (
     AlphaOption,
@@ -30,7 +31,11 @@ def report(
     targets: TargetsOption,
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", help="html (default), latex, csv, json or md; may be repeated."),
+        typer.Option(
+            "--format",
+            autocompletion=one_of("html", "latex", "csv", "json", "md"),
+            help="html (default), latex, csv, json or md; may be repeated.",
+        ),
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Folder of the report.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 def list_runs(
     experiment: Annotated[
-        str | None, typer.Argument(help="List the runs of this experiment.")
+        str | None,
+        typer.Argument(
+            autocompletion=complete_experiment, help="List the runs of this experiment."
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,

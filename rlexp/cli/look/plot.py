@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_label_or_run
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import (
     IntervalOption,
@@ -25,7 +26,11 @@ METRIC_COLUMNS = ("metric", "runs", "values", "first", "last")
 def plot(
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="TARGET", help="EXPERIMENT, EXPERIMENT/LABEL, or EXPERIMENT/RUN."),
+        typer.Argument(
+            metavar="TARGET",
+            autocompletion=complete_label_or_run,
+            help="EXPERIMENT, EXPERIMENT/LABEL, or EXPERIMENT/RUN.",
+        ),
     ],
     metric: Annotated[
         str | None,

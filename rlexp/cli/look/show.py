@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlexp.app.reading.summary import AttemptRow, CheckpointCost
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
+    from rlexp.records.system_metrics import SystemUsage
 
 EVALUATION_COLUMNS = ("step", "mean", "min", "max", "episodes", "policy")
 """Columns of the table of evaluations."""
@@ -214,6 +215,8 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
+    if details.system:
+        yield f"  {_usage(details.system)}"
     if details.weights:
         yield f"  sha256 of the final weights: {details.weights}"
     if details.unreadable_lines:
@@ -239,6 +242,20 @@ def _cost(checkpoints: "CheckpointCost") -> str:
         f"{format_count(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
         f"{format_bytes(checkpoints.bytes)} in total{share}"
     )
+
+
+def _usage(system: "SystemUsage") -> str:
+    """What a run used of its machine (`processor 98 % of a core on average, peak memory 412 MB`)."""
+    from rlexp.text import format_bytes, format_count
+
+    parts = [
+        f"processor {system.processor_percent:.0f} % of a core on average",
+        f"peak memory {format_bytes(system.peak_memory_bytes)}",
+    ]
+    if system.gpu_utilization_percent is not None and system.peak_gpu_memory_bytes is not None:
+        parts.append(f"GPU {system.gpu_utilization_percent:.0f} % on average")
+        parts.append(f"peak GPU memory {format_bytes(system.peak_gpu_memory_bytes)}")
+    return f"{', '.join(parts)}, in {format_count(system.measurements, 'measurement')}"
 
 
 def _show_curve(details: "RunDetails", console: "Console") -> None:

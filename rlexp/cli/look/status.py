@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def status(
-    experiment: Annotated[str | None, typer.Argument(help="Only this experiment.")] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Argument(autocompletion=complete_experiment, help="Only this experiment."),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Update the display until nothing runs.")
     ] = False,

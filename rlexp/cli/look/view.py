@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 from rlexp.cli.report_settings import PhaseOption, SettingsOption, setting_overrides
 
@@ -24,7 +25,10 @@ TRIED_PORTS = 20
 
 def view(
     target: Annotated[
-        str | None, typer.Argument(help="Begin with the page of this experiment.")
+        str | None,
+        typer.Argument(
+            autocompletion=complete_experiment, help="Begin with the page of this experiment."
+        ),
     ] = None,
     port: Annotated[
         int | None,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, Yes, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 def collect(
     targets: Annotated[
-        list[str] | None, typer.Argument(help="Experiments; default: all of them.")
+        list[str] | None,
+        typer.Argument(
+            autocompletion=complete_experiment, help="Experiments; default: all of them."
+        ),
     ] = None,
     states: Annotated[
         bool,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def move(
-    experiment: Annotated[str, typer.Argument(help="An experiment.")],
+    experiment: Annotated[
+        str, typer.Argument(autocompletion=complete_experiment, help="An experiment.")
+    ],
     name: Annotated[str, typer.Argument(help="Its new name, as in experiment=NAME.")],
     as_json: Json = False,
 ) -> None:

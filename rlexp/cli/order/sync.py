@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_resumed
 from rlexp.cli.exit_codes import OF_SIGNALS, PENDING
 from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, render_result
 
@@ -16,6 +17,7 @@ def sync(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
+            autocompletion=complete_resumed,
             help="Experiments; default: all. Then overrides of trackers: "
             "tracker=[mlflow] tracker.mlflow.uri=http://…",
         ),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_group
 from rlexp.cli.options import (
     AllowImport,
     FromSweep,
@@ -64,7 +65,10 @@ def config_show(
 
 def config_list(
     group: Annotated[
-        str | None, typer.Argument(help="A group: algorithm, environment, agent …")
+        str | None,
+        typer.Argument(
+            autocompletion=complete_group, help="A group: algorithm, environment, agent …"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

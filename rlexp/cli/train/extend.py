@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_words
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
@@ -30,8 +31,9 @@ def extend(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
+            autocompletion=complete_words,
             help="budget.steps=STEPS, the new length of a run from its first step; "
-            "experiment=NAME; and overrides that change no number: executor.workers=2."
+            "experiment=NAME; and overrides that change no number: executor.workers=2.",
         ),
     ] = None,
     restart_schedules: Annotated[

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_resumed
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
@@ -31,6 +32,7 @@ def resume(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
+            autocompletion=complete_resumed,
             help="An experiment or a run; default: everything unfinished. Then overrides that "
             "change no number: executor.workers=2 budget.checkpoint_minutes=5.",
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_sweep, one_of
 from rlexp.cli.options import (
     AllowDrift,
     AllowImport,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 Definition = Annotated[
     list[str] | None,
     typer.Argument(
-        help="A definition in sweeps/ or a study file, then overrides: quick sweep.trials=20."
+        autocompletion=complete_sweep,
+        help="A definition in sweeps/ or a study file, then overrides: quick sweep.trials=20.",
     ),
 ]
 NOTABLE_SHARE = 0.05
@@ -45,7 +47,12 @@ def sweep(
     dry_run: DryRun = False,
     retry: Retry = False,
     until: Annotated[
-        str, typer.Option("--until", help="Stop after this stage: search, selection or test.")
+        str,
+        typer.Option(
+            "--until",
+            autocompletion=one_of("search", "selection", "test"),
+            help="Stop after this stage: search, selection or test.",
+        ),
     ] = "test",
     allow_drift: AllowDrift = False,
     probe: Probe = None,

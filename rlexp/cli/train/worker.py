@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlexp.cli.completion import complete_experiment, complete_operational
 from rlexp.cli.exit_codes import exit_code
 from rlexp.cli.options import (
     AllowImport,
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
 
 
 def worker(
-    experiment: Annotated[str, typer.Argument(help="Execute the queued runs of this experiment.")],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=complete_experiment,
+            help="Execute the queued runs of this experiment.",
+        ),
+    ],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Overrides of the executor: executor.grace=60.")
+        list[str] | None,
+        typer.Argument(
+            autocompletion=complete_operational,
+            help="Overrides of the executor: executor.grace=60.",
+        ),
     ] = None,
     workers: Annotated[
         int | None,

@@ -20,6 +20,7 @@ from rlexp.records.integrity import Integrity
 from rlexp.records.logged_values import logged_values
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
+from rlexp.records.system_metrics import SystemUsage
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import format_count
 
@@ -41,7 +42,11 @@ class LoggedSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """A planned run with its record. `provenance` is that of its last attempt, or empty."""
+    """A planned run with its record.
+
+    `provenance` is that of its last attempt, or empty. `system` is what the run used of its
+    machine; None where it was not measured.
+    """
 
     experiment: str
     label: str
@@ -49,6 +54,7 @@ class PlannedRun:
     record: RunRecord
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
     problem: str | None = None
+    system: SystemUsage | None = None
 
     @property
     def task(self) -> str:

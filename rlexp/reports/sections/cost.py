@@ -1,14 +1,16 @@
 """The section of costs: environment steps, core-hours, attempts and wall-clock time."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 from rlexp.protocol.seeds import Phase
+from rlexp.records.system_metrics import MEGABYTE, SystemUsage
 from rlexp.reports.analysis.cost import HOUR, TotalCost, total_cost
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import name_suffix, sweep_title
-from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
-from rlexp.reports.evidence.runs import Evidence
+from rlexp.reports.drawing.blocks import Block, SectionContent, Table, TableColumn, Text, Value
+from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.reports.evidence.sweeps import PhaseCost, SweepEvidence
 from rlexp.text import format_count
 
@@ -21,6 +23,16 @@ COLUMNS = (
     TableColumn(title="core-hours", digits=3),
     TableColumn(title="run hours", digits=3),
     TableColumn(title="longest run, seconds", digits=1),
+)
+SYSTEM = (
+    TableColumn(title="task"),
+    TableColumn(title="label", label=True),
+    TableColumn(title="measured runs", digits=0),
+    TableColumn(title="measurements", digits=0),
+    TableColumn(title="mean processor, % of a core", digits=0),
+    TableColumn(title="peak memory of a run, MB", digits=0),
+    TableColumn(title="mean GPU, %", digits=0),
+    TableColumn(title="peak GPU memory, MB", digits=0),
 )
 PHASES = (
     TableColumn(title="phase"),
@@ -58,9 +70,8 @@ class CostSection:
             "killed before they recorded it is missing. Core-hours: seconds × threads of the run. "
             "Times include evaluations, environment steps do not. Energy was not measured.",
         )
-        return SectionContent(
-            name="cost", title="Cost", blocks=(Text(text=_text(every)), table, *phases)
-        )
+        blocks: tuple[Block, ...] = (Text(text=_text(every)), table, *_system(cells), *phases)
+        return SectionContent(name="cost", title="Cost", blocks=blocks)
 
 
 def _cost(cost: TotalCost) -> tuple[Value, ...]:
@@ -71,6 +82,39 @@ def _cost(cost: TotalCost) -> tuple[Value, ...]:
         cost.core_hours,
         cost.hours,
         cost.longest,
+    )
+
+
+def _system(cells: Sequence[LabelTaskRuns]) -> Iterator[Table]:
+    """A table with what measured runs used of their machines; nothing where none was measured."""
+    rows = [(c, [m.system for m in c.members if m.system is not None]) for c in cells]
+    if any(measured for _, measured in rows):
+        lines = [(c.task, c.label, *_usage(measured)) for c, measured in rows if measured]
+        # Columns of GPUs are left out where no run could use one.
+        width = len(SYSTEM) if any(line[-1] is not None for line in lines) else -2
+        yield Table(
+            name="system",
+            title="Processor and memory",
+            columns=SYSTEM[:width],
+            rows=tuple(line[:width] for line in lines),
+            note="Over all measurements of runs with budget.system_metrics_seconds, of the run and "
+            "of every process that it started. 100 % of a core is one busy core. Peaks between "
+            "two measurements are not seen. Memory that processes share counts in each of them. "
+            "A GPU is measured as a whole, with all programs that use it.",
+        )
+
+
+def _usage(measured: Sequence[SystemUsage]) -> tuple[Value, ...]:
+    """The means over runs, and the largest peaks."""
+    gpus = [u.gpu_utilization_percent for u in measured if u.gpu_utilization_percent is not None]
+    gpu_peaks = [u.peak_gpu_memory_bytes for u in measured if u.peak_gpu_memory_bytes is not None]
+    return (
+        len(measured),
+        sum(u.measurements for u in measured),
+        fsum(u.processor_percent for u in measured) / len(measured),
+        max(u.peak_memory_bytes for u in measured) / MEGABYTE,
+        fsum(gpus) / len(gpus) if gpus else None,
+        max(gpu_peaks) / MEGABYTE if gpu_peaks else None,
     )
 
 

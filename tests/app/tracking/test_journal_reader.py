@@ -10,9 +10,11 @@ from samples import continued, ended, evaluated, spec, started
 from rlexp.app.tracking.tracked_records import RunJournalReader
 from rlexp.records.events import Ending, Event, Failure, Measured
 from rlexp.records.run import State
+from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.journal import JournalWriter
-from rlexp.store.layout import RunPaths
+from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import new_attempt, write_run
+from rlexp.store.system_metrics import append_measurement
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -152,3 +154,66 @@ def test_rows_that_a_service_lost_are_read_again(run: RunPaths) -> None:
     assert [30] == steps(feed, 20)
     feed.reread(-1)
     assert [10, 20, 30] == [row.step for row in feed.complete_rows(feed.read_end(unended=False))]
+
+
+def measure(run: RunPaths, number: int, *measured_steps: int) -> None:
+    """Append measurements of the machine to an attempt."""
+    for step in measured_steps:
+        append_measurement(
+            run.attempt(number),
+            SystemMeasurement(
+                time=float(step),
+                step=step,
+                seconds=1.0,
+                processor_percent=float(number),
+                memory_bytes=1,
+                processes=1,
+                machine_processor_percent=0.0,
+                machine_memory_bytes=1,
+                machine_memory_percent=0.0,
+            ),
+        )
+
+
+def test_measurements_of_the_machine_are_rows(run: RunPaths) -> None:
+    """A measurement joins the row of its step, or is a row of its own."""
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10), loss(20))
+    measure(run, 1, 10, 15)
+    assert [10, 15] == steps(feed, -1)
+    journal.append(ended(20))
+    measure(run, 1, 20)
+    feed.read(15)
+    (row,) = feed.complete_rows(feed.read_end(unended=False))
+    assert {"loss", "system/process_cpu_utilization_percentage"} <= set(row.metrics)
+
+
+def test_a_measurement_that_is_ahead_hides_no_step(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that is recorded while the files are read is given, although the machine is ahead."""
+    feed, journal = RunJournalReader(run), attempt(run, started(), loss(10))
+    fold = feed._fold
+
+    def record_and_fold(attempts: list[AttemptPaths]) -> None:
+        # Between the two readings, the run records step 20 and is measured at later steps.
+        fold(attempts)
+        journal.append(loss(20))
+        measure(run, 1, 25, 30)
+
+    monkeypatch.setattr(feed, "_fold", record_and_fold)
+    first = steps(feed, -1)
+    rest = steps(feed, max(first, default=-1))
+    assert [20] == [step for step in (*first, *rest) if step == 20]
+
+
+def test_measurements_of_an_earlier_attempt_count_up_to_its_continuation(run: RunPaths) -> None:
+    """A step that was trained twice has the measurements of the later attempt alone."""
+    attempt(run, started(), loss(10), loss(20), loss(30))
+    measure(run, 1, 5, 25)
+    attempt(run, started(2), continued(20, 1), loss(30), ended(40))
+    measure(run, 2, 25)
+    feed = RunJournalReader(run)
+    feed.read(-1)
+    rows = feed.complete_rows(feed.read_end(unended=False))
+    name = "system/process_cpu_utilization_percentage"
+    assert {5: 1.0, 25: 2.0} == {r.step: r.metrics[name] for r in rows if name in r.metrics}

@@ -15,6 +15,7 @@ from part_blocks import column, part_of, table, texts
 from sweep_samples import just_begun, searching, swept, swept_evidence, two_sweeps
 
 from rlexp.protocol.budget import Compute
+from rlexp.records.system_metrics import SystemUsage
 from rlexp.reports.sections.cost import CostSection
 
 NAMES = ("sample", "other")
@@ -27,6 +28,29 @@ def test_cost_by_hand() -> None:
     expected = (CARTPOLE, "ppo", 2, 2, 22_000, 20 / 3600, 10 / 3600, 5.0)
     assert expected == cost_table.rows[0]
     assert ("all", None, *expected[2:]) == cost_table.rows[1]
+
+
+def test_measured_runs_have_a_table_of_their_machine() -> None:
+    """The table has the mean of the processor and the largest peak; GPUs only where there are any."""
+    usage = SystemUsage(
+        measurements=3,
+        processor_percent=90.0,
+        peak_memory_bytes=200_000_000,
+        gpu_utilization_percent=None,
+        peak_gpu_memory_bytes=None,
+    )
+    members = scored(configured(), [1.0, 2.0, 3.0])
+    busier = replace(usage, processor_percent=110.0, peak_memory_bytes=300_000_000)
+    measured = [replace(members[0], system=usage), replace(members[1], system=busier), members[2]]
+    system = table(part_of(CostSection(), evidence(measured)), "system")
+    assert (CARTPOLE, "ppo", 2, 6, 100.0, 300.0) == system.rows[0]
+    assert len(system.columns) == len(system.rows[0])
+    on_gpu = replace(usage, gpu_utilization_percent=40.0, peak_gpu_memory_bytes=5_000_000)
+    measured[0] = replace(members[0], system=on_gpu)
+    system = table(part_of(CostSection(), evidence(measured)), "system")
+    assert (40.0, 5.0) == system.rows[0][-2:]
+    unmeasured = part_of(CostSection(), evidence(members))
+    assert "system" not in [getattr(block, "name", None) for block in unmeasured.blocks]
 
 
 def test_the_text_sums_up() -> None:

@@ -47,6 +47,7 @@ from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Evaluated, Examined, Inherited
 from rlexp.records.run import RunRecord, State
+from rlexp.records.system_metrics import SystemUsage, summarise_usage
 from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.files import read_json
@@ -54,6 +55,7 @@ from rlexp.store.former_names import find_renamed, names_of
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import read_attempts, read_definition, read_spec
 from rlexp.store.secrets import mask_all, secret_values
+from rlexp.store.system_metrics import read_all_measurements
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -197,6 +199,7 @@ class RunDetails(RunRow, Displayed):
         checkpoints: The cost of its checkpoints; null if there are none.
         files: The files of its folder.
         folder: The folder of its records.
+        system: What it used of processor, memory and GPUs; null if it was not measured.
         problem: What of its records differs from the ledger; null if nothing does.
         tags: Its tags.
         notes: Its notes, oldest first.
@@ -219,6 +222,7 @@ class RunDetails(RunRow, Displayed):
     checkpoints: CheckpointCost | None
     files: tuple[RunFile, ...]
     folder: str
+    system: SystemUsage | None
     problem: str | None
     tags: tuple[str, ...] = ()
     notes: tuple[NumberedNote, ...] = ()
@@ -421,6 +425,7 @@ def _run(run: RunPaths) -> RunDetails:
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
         folder=str(run.folder),
+        system=summarise_usage(read_all_measurements(run)),
         problem="; ".join(filter(None, (mismatch, *unreadable))) or None,
         tags=annotation.tags,
         notes=numbered(annotation),
