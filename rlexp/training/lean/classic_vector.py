@@ -153,8 +153,8 @@ class ClassicControlVector(DummyVecEnv):
     def _take(self, position: int, observation: NDArray[np.float32] | None) -> None:
         self._received[position] = len(self._rewards)
         self._playing[position] = not self.envs[position].resting
-        # An environment without a state was never reset, and rests.
-        if (state := self._bares[position].state) is not None:
+        # An environment without a state was never reset.
+        if (state := getattr(self._bares[position], "state", None)) is not None:
             self._states[position] = state
         if observation is not None:
             self._observations[position] = observation
