@@ -126,8 +126,8 @@ def test_weights_journals_and_scores_are_equal_with_and_without(
     assert journal(plain) == journal(lean)
 
 
-SMALL = {"ppo_cartpole": 80, "a2c_cartpole": 240, "ppo_pendulum": 80, "dqn_cartpole": 300}
-"""Environment steps of a comparison with the library alone; whole rollouts are trained anyway."""
+SMALL = {"ppo_cartpole": 960, "a2c_cartpole": 240, "ppo_pendulum": 960, "dqn_cartpole": 300}
+"""Environment steps of a comparison with the library alone: ten evaluations at equal steps."""
 
 
 @pytest.mark.parametrize("name", ROWS if IN_FULL else SMALL)
