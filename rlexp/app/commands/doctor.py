@@ -8,7 +8,6 @@ from rlexp.app.diagnostics.environment import examine_environment
 from rlexp.app.diagnostics.finding import Finding, any_failed
 from rlexp.app.diagnostics.installation import check_installation
 from rlexp.app.diagnostics.machine import check_machine
-from rlexp.app.diagnostics.shortcuts import check_shortcuts
 from rlexp.app.results import Schema
 from rlexp.app.workspace import Workspace
 
@@ -47,11 +46,7 @@ def doctor(
 
         findings = check_determinism(list(trained), workspace)
     elif environment is None:
-        findings = [
-            *check_installation(),
-            *check_machine(workspace.folder, workspace.layout.root),
-            check_shortcuts(),
-        ]
+        findings = [*check_installation(), *check_machine(workspace.folder, workspace.layout.root)]
     else:
         findings = examine_environment(environment, workspace)
     return Diagnosis(findings=tuple(findings), failed=any_failed(findings))
