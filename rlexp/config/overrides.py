@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rlexp.errors import ConfigError
-from rlexp.protocol.budget import OPERATIONAL
+from rlexp.protocol.budget import LEAN, OPERATIONAL
 
 EXPERIMENT_KEYS = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """Keys of the whole experiment: neither a grid nor a sweep can vary them."""
@@ -13,7 +13,7 @@ REPORT_GROUPS = ("metric", "section")
 """Groups that only reports have."""
 SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")
 """Groups that only sweeps have."""
-ATTEMPT_KEYS = tuple(f"budget.{name}" for name in OPERATIONAL)
+ATTEMPT_KEYS = (*(f"budget.{name}" for name in OPERATIONAL), f"compute.{LEAN}")
 """Keys that do not change the results of a run; a grid cannot vary them either."""
 
 CONSTANT = re.compile(r"null|true|false|nan|inf", re.IGNORECASE)

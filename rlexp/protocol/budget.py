@@ -1,7 +1,7 @@
 """The budget of a run, its evaluations, the definition of its score, and its compute settings."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from typing import Annotated, Any
 
@@ -17,6 +17,8 @@ OPERATIONAL = (
     "system_metrics_seconds",
 )
 """Settings that change no number of a run, and are therefore not part of its identity."""
+LEAN = "lean"
+"""The compute setting that changes no number of a run either."""
 RESTARTS = "restarts"
 """The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
 
@@ -145,13 +147,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Compute settings that change the numbers of a run: threads and device.
+    """Compute settings: threads and device, which change the numbers of a run, and shortcuts.
 
-    The number of threads changes the order of sums in the learner, and so the weights.
+    The number of threads changes the order of sums in the learner, and so the weights. With `lean`,
+    a run uses shortcuts that change no number, so configurations are equal with it and without.
     """
 
     threads: Annotated[int, Ge(1)]
     device: str
+    lean: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse an unknown device; the device of imported runs is None."""
@@ -159,3 +163,11 @@ class Compute:
             raise ConfigError(
                 f"compute.device={self.device!r} is no device: use cpu, cuda, cuda:N or mps",
             )
+
+    def defining(self) -> dict[str, Any]:
+        """The settings that change the numbers of a run."""
+        return {"threads": self.threads, "device": self.device}
+
+    def operational(self) -> dict[str, Any]:
+        """The setting that changes no number."""
+        return {LEAN: self.lean}

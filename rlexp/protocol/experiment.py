@@ -79,7 +79,7 @@ class Configuration:
             "algorithm": self.algorithm,
             "environment": self.environment,
             "budget": self.budget.defining(),
-            "compute": asdict(self.compute),
+            "compute": self.compute.defining(),
         }
 
     @property

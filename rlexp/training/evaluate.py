@@ -45,9 +45,16 @@ class Evaluator:
         count: int,
         render: str | None = None,
         stage: Stage = Stage.EVALUATION,
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Make a vector of `count` environments for a stage."""
-        self.vector, self._members = evaluation_vector(at_stage(environment, stage), count, render)
+        """Make a vector of `count` environments for a stage.
+
+        With `at_once`, environments of classic control are stepped at once in NumPy.
+        """
+        self.vector, self._members = evaluation_vector(
+            at_stage(environment, stage), count, render, at_once=at_once
+        )
 
     def evaluate(
         self,

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
@@ -126,8 +126,37 @@ class WatchedEnvironment(Monitor):
         self.rewards.append(task_reward)
         self._observation = observation
         if terminated or truncated:
-            self._close_episode(info)
+            self.end_episode(info)
         return observation, reward, terminated, truncated, info
+
+    @property
+    def resting(self) -> bool:
+        """Whether a step simulates nothing."""
+        return False
+
+    @property
+    def observation(self) -> Any:
+        """The last observation, or None before the first reset."""
+        return self._observation
+
+    def receive_steps(
+        self, actions: Sequence[Any], rewards: Sequence[float], observation: Any
+    ) -> None:
+        """Record steps of the current episode that a vector has computed for this environment.
+
+        Args:
+            actions: The action of each step.
+            rewards: The task's own reward of each step.
+            observation: The observation after the last step.
+        """
+        if self._past is not None and type(actions[-1]) is _ARRAY:
+            self._action = actions[-1]
+            self._past.extend(action.tobytes() for action in actions)
+        elif self._past is not None:
+            self._past.extend(actions)
+        self.total_steps += len(rewards)
+        self.rewards.extend(rewards)
+        self._observation = observation
 
     def close(self) -> None:
         """Close the environment, then the file, even if the environment raises an error."""
@@ -137,7 +166,8 @@ class WatchedEnvironment(Monitor):
             if self.results_writer is not None:
                 self.results_writer.close()
 
-    def _close_episode(self, info: dict[str, Any]) -> None:
+    def end_episode(self, info: dict[str, Any]) -> None:
+        """Record the end of an episode, also in the info dictionary of its last step."""
         self.needs_reset = True
         # `fsum` is exact, so that a return does not depend on the order of rounding.
         episode = {"r": math.fsum(self.rewards), "l": len(self.rewards)}
@@ -216,10 +246,17 @@ class EvaluatedEnvironment(WatchedEnvironment):
         """Step the current episode, or rest."""
         if not self._episodes_left:
             return self._rest(), 0.0, False, False, {}
-        result = super().step(action)
-        if result[2] or result[3]:
-            self._episodes_left -= 1
-        return result
+        return super().step(action)
+
+    @property
+    def resting(self) -> bool:
+        """Whether all episodes are played."""
+        return not self._episodes_left
+
+    def end_episode(self, info: dict[str, Any]) -> None:
+        """Record the end of an episode; after the last one, the environment rests."""
+        super().end_episode(info)
+        self._episodes_left -= 1
 
     def _rest(self) -> Any:
         """Return the last observation, or any observation if there was no episode yet."""

@@ -15,6 +15,7 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
+from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.vectorise import training_vector
 
 
@@ -23,7 +24,8 @@ class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
-    with its parameters.
+    with its parameters. `shortcuts` are the names of those that this machine may use; they change no
+    number (`rlexp/training/lean`).
     """
 
     agent: Agent
@@ -34,6 +36,7 @@ class Training:
     streams: Streams
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
+    shortcuts: frozenset[str] = frozenset()
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.
@@ -54,6 +57,7 @@ class Training:
             # ARS has no discount: 0.99 is the default of VecNormalize.
             getattr(self.algorithm, "gamma", 0.99),
             folder,
+            at_once=CLASSIC_CONTROL in self.shortcuts,
         )
         try:
             model = self._scheduled_algorithm().build(

@@ -22,6 +22,8 @@ from rlexp.environments import Stage
 from rlexp.environments.composed import splits
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.training.evaluate import Evaluator, undisturbed
+from rlexp.training.lean.learner import shortcuts_of
+from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.parts import Training
 
 STEPPING_SECONDS = 1.2
@@ -86,7 +88,11 @@ def probe(training: Training, folder: Path, built: Callable[[], object]) -> Meas
     start = time.perf_counter() - begun
     built()
     assert model.env is not None
-    with closing(model.env), closing(configure(str(folder), ["csv"])) as logger:
+    with (
+        closing(model.env),
+        closing(configure(str(folder), ["csv"])) as logger,
+        shortcuts_of(model, training.shortcuts),
+    ):
         model.save(folder / "model.zip")
         model.set_logger(logger)
         stepping = _train(model)
@@ -305,7 +311,10 @@ def _evaluate(training: Training, model: BaseAlgorithm) -> tuple[Playing, float]
     begun, playing, streams = time.perf_counter(), Playing(), training.streams
     with undisturbed(model, streams.sampling(0)):
         evaluator = Evaluator(
-            training.environment, EVALUATION_ENVIRONMENTS, stage=Stage.EVALUATION
+            training.environment,
+            EVALUATION_ENVIRONMENTS,
+            stage=Stage.EVALUATION,
+            at_once=CLASSIC_CONTROL in training.shortcuts,
         )
     made = time.perf_counter()
 

@@ -24,6 +24,8 @@ from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
+from rlexp.training.lean.learner import shortcuts_of
+from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
@@ -181,11 +183,12 @@ class TrainingRun:
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
-        model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
-        # The last update comes after the last callback, so check its result here.
-        recorder.check_numbers()
-        self.evaluate(final=True)
-        self.examine()
+        with shortcuts_of(model, self.training.shortcuts):
+            model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
+            # The last update comes after the last callback, so check its result here.
+            recorder.check_numbers()
+            self.evaluate(final=True)
+            self.examine()
         self._publish_policy()
         return weights_digest(model)
 
@@ -326,7 +329,12 @@ class TrainingRun:
         assert self.model is not None
         # Making environments may draw from global generators, which must not change the training.
         with undisturbed(self.model, self.training.streams.sampling(0)):
-            return Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS, stage=stage)
+            return Evaluator(
+                self.training.environment,
+                EVALUATION_ENVIRONMENTS,
+                stage=stage,
+                at_once=CLASSIC_CONTROL in self.training.shortcuts,
+            )
 
     def _play(self, evaluator: Evaluator, number: int, *, final: bool) -> Episodes:
         """Play the episodes of evaluation `number`."""

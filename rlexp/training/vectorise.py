@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import (
 )
 
 from rlexp.environments import Environment
+from rlexp.training.lean.classic_vector import factories, vector_of
 from rlexp.training.monitor import Env, EvaluatedEnvironment, RewardTap, WatchedEnvironment
 from rlexp.training.replayable_env import ReplayableEnvironment
 from rlexp.training.subprocess_vec_env import ForkedVecEnv
@@ -59,6 +60,8 @@ def training_vector(
     processes: Sequence[int],
     gamma: float,
     folder: Path,
+    *,
+    at_once: bool = False,
 ) -> VecEnv:
     """Make the vector of environments for training.
 
@@ -68,13 +71,14 @@ def training_vector(
         processes: Seed of the global generators in the process of each environment.
         gamma: Discount, for the normalisation of rewards.
         folder: Folder for the `monitor.csv` of each environment.
+        at_once: Whether environments of classic control are stepped at once in NumPy.
     """
     subprocess = environment.vector.kind == "subprocess"
 
-    def maker(position: int, seed: int, process_seed: int) -> Callable[[], Env]:
+    def maker(position: int, seed: int, process_seed: int) -> Callable[[], ReplayableEnvironment]:
         filename = str(folder / str(position))
 
-        def make() -> Env:
+        def make() -> ReplayableEnvironment:
             if subprocess:
                 # Forked processes inherit equal states of the global generators, from which
                 # environments may draw: without this, all would draw the same numbers.
@@ -86,7 +90,9 @@ def training_vector(
         return make
 
     makers = [maker(i, *pair) for i, pair in enumerate(zip(seeds, processes, strict=True))]
-    vector = ForkedVecEnv(makers) if subprocess else DummyVecEnv(makers)
+    vector = (
+        ForkedVecEnv(makers) if subprocess else _in_process([m() for m in makers], at_once=at_once)
+    )
     return _transform(environment, vector, gamma, training=True)
 
 
@@ -94,16 +100,24 @@ def evaluation_vector(
     environment: Environment,
     count: int,
     render: str | None = None,
+    *,
+    at_once: bool = False,
 ) -> tuple[VecEnv, list[EvaluatedEnvironment]]:
-    """Make a vector for evaluation; returns it with its environments, which are seeded later."""
+    """Make a vector for evaluation; returns it with its environments, which are seeded later.
+
+    With `at_once`, environments of classic control are stepped at once in NumPy.
+    """
     members = [
         make_watched(environment, 0, render=render, kind=EvaluatedEnvironment)
         for _ in range(count)
     ]
-    # `DummyVecEnv` wants factories; the default argument binds each environment early.
-    vector = DummyVecEnv([lambda member=member: member for member in members])  # type: ignore[misc]
+    vector = _in_process(members, at_once=at_once)
     # The discount matters for the normalisation of rewards only, which evaluation never does.
     return _transform(environment, vector, 0.99, training=False), members
+
+
+def _in_process(members: Sequence[WatchedEnvironment], *, at_once: bool) -> DummyVecEnv:
+    return vector_of(members) if at_once else DummyVecEnv(factories(members))
 
 
 def _transform(

@@ -151,6 +151,7 @@ def run_training(
     listener: RecordingListener | None = None,
     checkpoints: Sequence[SavedCheckpoint] = (),
     changes: Mapping[str, Mapping[str, Any]] | None = None,
+    lean: bool = True,
     **operational: Any,
 ) -> tuple[RecordingListener, RunEnded]:
     """Train the run of these overrides; return its listener and its end.
@@ -162,12 +163,13 @@ def run_training(
         listener: The listener; a new one by default.
         checkpoints: Checkpoints to continue from.
         changes: Changes to values, by the name of the part.
+        lean: Whether the training uses shortcuts.
         **operational: Settings of the budget that are no part of the run's identity.
     """
     folder.mkdir(parents=True, exist_ok=True)
     recorder = listener or RecordingListener(folder)
     spec = spec_of(*words, seed=seed, **(changes or {}))
-    training = assemble(spec, operational=operational)
+    training = assemble(spec, operational=operational, lean=lean)
     return recorder, train(training, recorder, folder, checkpoints)
 
 

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
+from rlexp.app.diagnostics.shortcuts import check_shortcuts
 from rlexp.environments.suites import SUITES, installation_conflict, is_installed
 from rlexp.store.provenance import packages
 from rlexp.text import join_names
@@ -83,7 +84,7 @@ INCOMPATIBLE_PAIRS = (
 
 
 def check_installation() -> list[Finding]:
-    """Check Python, the platform, the required packages, and known incompatible pairs."""
+    """Check Python, the platform, the packages and their pairs, and the shortcuts of training."""
     installed = {str(canonicalize_name(name)): version for name, version in packages().items()}
     try:
         python = str(metadata("rlexp")["Requires-Python"])
@@ -98,6 +99,7 @@ def check_installation() -> list[Finding]:
         *check_requirements(required, installed),
         *check_pairs(installed),
         _extras(),
+        check_shortcuts(),
     ]
 
 

@@ -23,7 +23,7 @@ from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import Executor
-from rlexp.protocol.budget import Budget
+from rlexp.protocol.budget import LEAN, Budget
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.redefinition import redefinition
@@ -50,6 +50,7 @@ class RunRequest:
         parts: Plug-ins that are already built, by the fingerprint of their configuration.
         labelled: Whether the command names its configurations, as the variants of a study file.
         policies: The policies that trainings begin with.
+        lean: Whether runs use shortcuts that change no number.
     """
 
     experiment: Experiment
@@ -61,6 +62,12 @@ class RunRequest:
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
     labelled: bool = False
     policies: tuple[TrainedPolicy, ...] = ()
+    lean: bool = True
+
+    @property
+    def operational(self) -> dict[str, Any]:
+        """The settings of every attempt that change no number."""
+        return {**self.budget.operational(), LEAN: self.lean}
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
@@ -123,6 +130,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         labelled=any(composition.variant is not None for composition in composed),
         parts=built,
         policies=policies,
+        lean=root.compute.lean,
     )
 
 

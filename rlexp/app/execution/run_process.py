@@ -20,6 +20,7 @@ from typing import Any
 
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
+from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
 from rlexp.config.validate import build
@@ -27,7 +28,7 @@ from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
 from rlexp.executors import DISK_FULL, IN_USE
-from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
+from rlexp.protocol.budget import LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
@@ -341,6 +342,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             spec,
             operational={key: settings.get(key) for key in OPERATIONAL},
             allowed=tuple(settings["allowed"]),
+            lean=settings.get(LEAN) is not False,
         )
         check_plug_ins(spec, training)
         digest = spec.algorithm.get(START_FROM)
@@ -435,8 +437,11 @@ def assemble(
     *,
     operational: Mapping[str, Any] | None = None,
     allowed: tuple[str, ...] = (),
+    lean: bool = True,
 ) -> Training:
     """Build the plug-ins of a run, and set the number of threads that is part of its identity.
+
+    With `lean`, the training uses the shortcuts that this machine may use.
 
     Raises:
         ConfigError: A plug-in cannot be built.
@@ -448,9 +453,10 @@ def assemble(
         # Reference scores are not part of a run's specification.
         environment=build({**spec.environment, "reference": {}}, "environment", allowed),
         budget=Budget(**spec.budget, **(operational or {})),
-        compute=Compute(**spec.compute),
+        compute=Compute(**spec.compute, lean=lean),
         streams=spec.streams,
         parent=spec.parent,
+        shortcuts=usable_here() if lean else frozenset(),
     )
 
 

@@ -35,7 +35,6 @@ from rlexp.config.validate import PlugIns, build, validate
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
-from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
@@ -102,7 +101,7 @@ class RequestedSweep:
         words: The definition, if any, and the overrides; those of a study file are among them.
         request: The composed sweep.
         executor: The plug-in that executes the runs.
-        budget: The budget; only its operational fields are used.
+        operational: The settings of every attempt that change no number.
         trackers: The trackers that receive the records.
         parts: The built plug-ins of the default configuration.
     """
@@ -111,7 +110,7 @@ class RequestedSweep:
     words: tuple[str, ...]
     request: SweepRequest
     executor: Executor
-    budget: Budget
+    operational: Mapping[str, Any]
     trackers: ChosenTrackers
     parts: PlugIns
 
@@ -415,7 +414,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         words=(*([name] if name else []), *words.overrides),
         request=request,
         executor=parts.executor,
-        budget=root.budget,
+        operational={**root.budget.operational(), **root.compute.operational()},
         trackers=trackers,
         parts=parts,
     )

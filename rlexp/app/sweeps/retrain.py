@@ -265,7 +265,9 @@ def _same_trial(
             f"seeds.{phase}=5"
         )
     trackers = ChosenTrackers.of(composed[0].plain, parts)
-    return RunRequest(experiment, phase, parts.executor, root.budget, trackers)
+    return RunRequest(
+        experiment, phase, parts.executor, root.budget, trackers, lean=root.compute.lean
+    )
 
 
 def _changed_trial(

@@ -112,6 +112,7 @@ def default_identity(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("budget.timeout=5",), True),
         (("executor.workers=1",), True),
         (("experiment=other",), True),
+        (("compute.lean=false",), True),
         (("seeds.test=9",), True),
         (("environment.reference.threshold=1",), True),
         (("failures=worst",), True),

@@ -380,7 +380,7 @@ def _launch_settings_of(
     return LaunchSettings(
         executor=parts.executor,
         threads=max(c.compute.threads for c in experiment.configurations),
-        operational=root.budget.operational(),
+        operational={**root.budget.operational(), **root.compute.operational()},
         command=request.command,
         with_drift=drift_command(["rlexp", "resume", experiment.name], workspace),
         trackers=ChosenTrackers.of(settings, parts),

@@ -22,7 +22,6 @@ from rlexp.app.execution.extension import (
     parent_of,
 )
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.request import RunRequest
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
@@ -170,12 +169,12 @@ def extend(
     else:
         # Its runs have taken over what they need from their parents.
         extension = _Extended.of(experiment, ())
-    executor, budget, trackers = execution_settings(
+    settings = execution_settings(
         extension.experiment, read_last_command(scan), request.others, workspace
     )
     parts: list[RunOutcome | RunPlan] = []
     for phase in extension.phases:
-        run_request = RunRequest(extension.experiment, phase, executor, budget, trackers)
+        run_request = settings.request(extension.experiment, phase)
         part = run_missing(run_request, request.command, options, workspace, observer)
         parts.append(part)
         if isinstance(part, RunOutcome) and part.interrupted:

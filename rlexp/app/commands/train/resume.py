@@ -34,7 +34,7 @@ from rlexp.config.validate import build, build_named, validate_settings
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.executors import Executor
-from rlexp.protocol.budget import OPERATIONAL, Budget
+from rlexp.protocol.budget import LEAN, OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -412,12 +412,12 @@ def phase_requests(
     refuse_imported(experiment)
     refuse_older(experiment)
     check_imports(experiment.configurations, workspace.allowed, command)
-    executor, budget, trackers = execution_settings(experiment, recorded, overrides, workspace)
+    settings = execution_settings(experiment, recorded, overrides, workspace)
     if only is not None:
         _check_asked(experiment, only)
     phases = scanned.phases or (Phase.TEST,)
     for phase in phases if only is None else (only.phase,):
-        yield RunRequest(experiment, phase, executor, budget, trackers, only.id if only else None)
+        yield settings.request(experiment, phase, only.id if only else None)
 
 
 def readable_experiment(scanned: ExperimentScan) -> Experiment:
@@ -439,10 +439,33 @@ def _check_asked(experiment: Experiment, only: RunSpec) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutionSettings:
+    """How runs are executed that continue: nothing of it changes their numbers.
+
+    Attributes:
+        executor: The plug-in that executes the runs.
+        budget: The budget; only its operational fields are used.
+        trackers: The trackers that receive the records.
+        lean: Whether runs use shortcuts.
+    """
+
+    executor: Executor
+    budget: Budget
+    trackers: ChosenTrackers
+    lean: bool
+
+    def request(self, experiment: Experiment, phase: Phase, only: str | None = None) -> RunRequest:
+        """The request of the runs of a phase, or of the single run with the id `only`."""
+        return RunRequest(
+            experiment, phase, self.executor, self.budget, self.trackers, only, lean=self.lean
+        )
+
+
 def execution_settings(
     experiment: Experiment, recorded: LastCommand, overrides: Sequence[str], workspace: Workspace
-) -> tuple[Executor, Budget, ChosenTrackers]:
-    """The executor, budget and trackers of continued runs.
+) -> ExecutionSettings:
+    """The executor, trackers and settings of checkpoints and shortcuts of continued runs.
 
     Overrides come first, then the recorded settings, then the configuration of the workspace.
 
@@ -468,11 +491,15 @@ def execution_settings(
         if key in recorded.settings and f"budget.{key}" not in given
     }
     configured = {key: configuration["budget"].get(key) for key in OPERATIONAL}
+    lean = configuration["compute"].get(LEAN) is not False
+    if f"compute.{LEAN}" not in given:
+        lean = recorded.settings.get(LEAN, lean) is not False
     try:
-        return executor, _budget(experiment, {**configured, **before}), trackers
+        budget = _budget(experiment, {**configured, **before})
     except ConfigError:
         # A damaged record of the checkpoint settings must not prevent the runs from continuing.
-        return executor, _budget(experiment, configured), trackers
+        budget = _budget(experiment, configured)
+    return ExecutionSettings(executor, budget, trackers, lean)
 
 
 def _budget(experiment: Experiment, operational: dict[str, Any]) -> Budget:

@@ -275,7 +275,7 @@ def _launch_settings_of(
     return LaunchSettings(
         executor=request.executor,
         threads=request.threads,
-        operational={**request.budget.operational(), "allow_drift": options.allow_drift},
+        operational={**request.operational, "allow_drift": options.allow_drift},
         command=command,
         with_drift=drift_command(command, workspace, *(["--retry"] if options.retry else [])),
         trackers=request.trackers,

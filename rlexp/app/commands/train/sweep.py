@@ -328,7 +328,7 @@ def _launch_settings_of(
         executor=request.executor,
         threads=experiment.default.compute.threads,
         operational={
-            **request.budget.operational(),
+            **request.operational,
             "allow_drift": options.allow_drift,
             "until": str(options.until),
         },
