@@ -1,7 +1,9 @@
 """The TensorBoard tracker: writes event files beside `runs/`, one folder for each run."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -19,10 +21,17 @@ from rlexp.trackers import (
     TrackedRun,
     TrackerConnection,
 )
-from rlexp.trackers.flatten import flattened
+from rlexp.trackers.parameters import telling_parameters
 
 OWNER = ".experiment"
 """The file that holds the id of the experiment to which the folder belongs."""
+RUN = ".run"
+"""The file that holds the id of the run to which a folder belongs."""
+AGGREGATES = "~ aggregates"
+"""The folder of the aggregates; TensorBoard sorts its name after those of all runs."""
+ILLEGAL = re.compile(r"[/\\\x00-\x1f\x7f]")
+LONGEST = 200
+"""Most bytes of the name of a run's folder."""
 STATUS = {"completed": 1, "pruned": 1, "failed": 2}
 """Status numbers of the hyperparameter plug-in: success, failure; 0 (unknown) for other states."""
 
@@ -49,9 +58,8 @@ class TensorBoard:
                 code="missing_package",
                 command="pip install 'rlexp[tensorboard]'",
             ) from error
-        return TensorBoardSink(
-            _experiment_folder(Path(self.destination(experiment.project)), experiment)
-        )
+        folder = _experiment_folder(Path(self.destination(experiment.project)), experiment)
+        return TensorBoardSink(folder, experiment)
 
 
 def _experiment_folder(parent: Path, experiment: TrackedExperiment) -> Path:
@@ -70,15 +78,17 @@ def _experiment_folder(parent: Path, experiment: TrackedExperiment) -> Path:
 class TensorBoardSink:
     """Writes the event files of an experiment; overwrites bytes after the sync position."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write into a folder, which is created when needed."""
+    def __init__(self, folder: Path, experiment: TrackedExperiment) -> None:
+        """Write an experiment into a folder, which is created when needed."""
         self._folder = folder
+        self._experiment = experiment
         self._open: dict[str, EventFileWriter] = {}
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """Continue at the sync position, or start the file again; see `TrackerConnection.begin`."""
         # TensorBoard reads only files whose names contain `tfevents`.
-        path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
+        folder = self._run_folder(run)
+        path = folder / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
         # A shorter file lost bytes that had counted as stored (a crash of the machine, another copy
         # of the folder): only a new file is complete again.
@@ -102,7 +112,8 @@ class TensorBoardSink:
         # them, so that its file never holds two scores.
         file = self._open.pop(run.id)
         length = file.length()
-        for value in _hyperparameters(f"{self._folder.name} {run.name}", run, ended):
+        name = f"{self._folder.name} {run.title_in(self._experiment)}"
+        for value in _hyperparameters(name, self._experiment, run, ended):
             file.summary(value, 0, ended.time)
         if ended.score is not None:
             file.scalars({"score": ended.score}, ended.step, ended.time)
@@ -111,18 +122,46 @@ class TensorBoardSink:
         return SyncPosition(step=file.step, kept={"length": length})
 
     def summarise(self, summary: ExperimentSummary) -> None:
-        """Rewrite the file with the aggregates of each label."""
+        """Rewrite the file with the aggregates of each label.
+
+        Each aggregate stands at the number of environment steps after which its runs are scored, so
+        that it is beside the ends of their curves.
+        """
         for aggregate in summary.aggregates:
             if aggregate.estimate is not None:
-                label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
-                path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
-                file = EventFileWriter(path, 0, 0.0)
-                file.scalars(dict(_aggregate_scalars(aggregate)), aggregate.n, 0.0)
-                file.summary(
-                    _text_summary("aggregate/in words", aggregate.in_words), aggregate.n, 0.0
-                )
+                folder = self._folder / AGGREGATES / _folder_name(aggregate)
+                file = EventFileWriter(folder / "events.out.tfevents.0000000000.rlexp", 0, 0.0)
+                step = _budget_of(self._experiment, aggregate)
+                file.scalars(dict(_aggregate_scalars(aggregate)), step, 0.0)
+                file.summary(_text_summary("aggregate/in words", aggregate.in_words), step, 0.0)
+                if summary.answer is not None:
+                    answer = f"{summary.answer.text}. {summary.answer.basis}".strip()
+                    file.summary(_text_summary("aggregate/answer", answer), step, 0.0)
                 file.length()
                 file.close()
+
+    def _run_folder(self, run: TrackedRun) -> Path:
+        """The folder of a run, which TensorBoard shows as its name.
+
+        The folder is renamed where the label of the run has become known since the last push.
+        """
+        title = _as_folder(run.title_in(self._experiment))
+        for name in (title, f"{title} {run.id[:8]}"):
+            folder = self._folder / name
+            owner = folder / RUN
+            if not folder.exists() or (owner.is_file() and owner.read_text() == run.id):
+                break
+        if not folder.exists():
+            former = self._former_folder(run)
+            if former is not None:
+                former.rename(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RUN).write_text(run.id)
+        return folder
+
+    def _former_folder(self, run: TrackedRun) -> Path | None:
+        owners = self._folder.glob(f"*/{RUN}")
+        return next((o.parent for o in owners if o.read_text() == run.id), None)
 
     def close(self) -> None:
         """Close every file."""
@@ -181,8 +220,14 @@ class EventFileWriter:
         self._file.close()
 
 
-def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]:
-    """The summaries for the hyperparameter plug-in: settings, then the end of the session."""
+def _hyperparameters(
+    name: str, experiment: TrackedExperiment, run: TrackedRun, ended: RunEnd
+) -> Iterator[Any]:
+    """The summaries for the hyperparameter plug-in: settings, then the end of the session.
+
+    The settings are those that tell the runs of the experiment apart: its page has a column for
+    each of them.
+    """
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
@@ -192,7 +237,7 @@ def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]
     if run.trial is not None:
         about["trial"] = run.trial
     # The plug-in accepts scalars only.
-    settings = {**about, **flattened(run.configuration)}
+    settings = {**about, **telling_parameters(experiment, run)}
     scalars = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
     yield hparams_pb(scalars, trial_id=name, start_time_secs=run.started)
     end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
@@ -204,7 +249,38 @@ def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]
     yield Values(value=[value])
 
 
+def _folder_name(aggregate: TrackedAggregate) -> str:
+    return _as_folder(f"{aggregate.label} {aggregate.task}")
+
+
+def _as_folder(text: str) -> str:
+    """A text as the name of a folder; a changed name ends in a hash, so that names stay different."""
+    name = ILLEGAL.sub("_", text).strip(". ") or "_"
+    # Linux limits a name to 255 bytes.
+    if name == text and len(name.encode()) <= LONGEST:
+        return name
+    mark = sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    short = name.encode("utf-8", "replace")[: LONGEST - 9].decode("utf-8", "ignore")
+    return f"{short} {mark}"
+
+
+def _budget_of(experiment: TrackedExperiment, aggregate: TrackedAggregate) -> int:
+    """The environment steps of the runs of an aggregate; 0 where the definition has none."""
+    labelled = [c for c in experiment.configurations if c.get("label") == aggregate.label]
+    on_task = [c for c in labelled if c.get("task") == aggregate.task]
+    # The winner of a sweep has the budget of the sweep's default configuration.
+    for configuration in (*on_task, *experiment.configurations):
+        budget = configuration.get("budget")
+        steps = budget.get("steps") if isinstance(budget, Mapping) else None
+        if isinstance(steps, int):
+            return steps
+    return 0
+
+
 def _aggregate_scalars(aggregate: TrackedAggregate) -> Iterator[tuple[str, float]]:
+    if aggregate.estimate is not None:
+        # Under the name of the scores of single runs, so that one chart shows both.
+        yield "score", aggregate.estimate.estimate
     names = (aggregate.metric, "low", "high", "n", "planned", "failed", "missing")
     counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
     for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):

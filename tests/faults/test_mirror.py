@@ -65,9 +65,7 @@ def recorded_points(study: StudyFolder) -> Counter[tuple[str, int]]:
 def mirrors(study: StudyFolder) -> list[int]:
     """The process ids of the mirrors of this study."""
     processes = [
-        p
-        for p in study.processes()
-        if "rlexp.app.tracking.mirror_process" in " ".join(p.cmdline())
+        p for p in study.processes() if "rlexp.app.reporting.mirror_entry" in " ".join(p.cmdline())
     ]
     return [p.pid for p in processes]
 

@@ -42,7 +42,7 @@ PRELOAD = (
         "rlexp.cli",
         "rlexp.app.commands.run",
         "rlexp.app.commands.sync",
-        "rlexp.app.tracking.mirror_process",
+        "rlexp.app.reporting.mirror_entry",
         "mlflow",
         "hydra",
     ),

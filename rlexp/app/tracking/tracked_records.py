@@ -6,7 +6,7 @@ and `read_summary` build what a tracker is given.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -19,7 +19,7 @@ from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.reading.summary import LabelSummary, read_entries, summarise
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.identity import short_name
+from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
@@ -38,6 +38,7 @@ from rlexp.trackers import (
     MetricRow,
     RunEnd,
     TrackedAggregate,
+    TrackedAnswer,
     TrackedExperiment,
     TrackedRun,
     TrackedWinner,
@@ -219,6 +220,13 @@ LARGEST_REPORT = 50_000_000
 """Largest file of a report, in bytes, that is uploaded."""
 
 
+AnswerReader = Callable[[ExperimentPaths, str], TrackedAnswer | None]
+"""Computes the answer of an experiment's report; None where there is none.
+
+The second argument is a digest of the results, so that an answer can be computed once.
+"""
+
+
 @dataclass(slots=True)
 class ConfigurationIndex:
     """Finds the configuration and the trial of a run; reads the folder again for a new one."""
@@ -269,6 +277,7 @@ def read_summary(
     experiment: TrackedExperiment,
     labels: ConfigurationIndex,
     leading: HeadlineAggregate,
+    read_answer: AnswerReader,
 ) -> tuple[ExperimentSummary, Mapping[str, Any]]:
     """The summary of an experiment, and JSON values that change whenever the summary does.
 
@@ -277,6 +286,7 @@ def read_summary(
         experiment: The experiment as the service sees it.
         labels: Finds the label of each run.
         leading: The aggregate, with the settings of its interval.
+        read_answer: Computes the answer that the report gives to a state of the results.
 
     Raises:
         RecordError: The experiment is damaged.
@@ -285,19 +295,24 @@ def read_summary(
     aggregates = list(_aggregates(paths, definition, leading))
     winner = _winner(paths, experiment, labels, definition)
     files = _report(experiment.project / "reports" / paths.name)
-    summary = ExperimentSummary(
-        aggregates=aggregates,
-        groups=_groups(experiment, definition, aggregates),
-        winner=winner,
-        figures={"intervals": draw_intervals(aggregates)} if aggregates else {},
-        files=files,
-    )
+    groups = _groups(experiment, definition, aggregates)
     document = {
         "aggregates": [asdict(a) for a in aggregates],
-        "groups": list(summary.groups),
+        "groups": groups,
         "winner": None if winner is None else [winner.trial, winner.run and winner.run.id],
         "files": {name: sum_of_file(path) for name, path in files.items()},
     }
+    # The same results have the same answer.
+    answer = read_answer(paths, sha256(canonical(document).encode()).hexdigest())
+    summary = ExperimentSummary(
+        aggregates=aggregates,
+        groups=groups,
+        winner=winner,
+        figures={"intervals": draw_intervals(aggregates)} if aggregates else {},
+        files=files,
+        answer=answer,
+    )
+    document["answer"] = None if answer is None else asdict(answer)
     return summary, document
 
 
@@ -422,11 +437,10 @@ def tracked_run(
     secrets = secret_values(os.environ)
     configuration, trial = labels.find(spec)
     label = configuration.label if configuration else short_name(spec.algorithm)
-    searched = experiment.is_sweep and spec.phase is not Phase.TEST
     return TrackedRun(
         id=sha256(f"{experiment.id}/{spec.id}{begun}".encode()).hexdigest()[:32],
         name=reader.paths.folder.name,
-        group=experiment.name if searched else label,
+        group=group_of(experiment, spec, labels),
         label=label,
         task=configuration.task if configuration else str(spec.environment.get("id", "unknown")),
         phase=str(spec.phase),
@@ -437,6 +451,14 @@ def tracked_run(
         provenance=mask_all(provenance_of(reader.newest), secrets),
         started=reader.started or 0.0,
     )
+
+
+def group_of(experiment: TrackedExperiment, spec: RunSpec, labels: ConfigurationIndex) -> str:
+    """The label of a run; the experiment's name for a trial or a finalist of a sweep."""
+    if experiment.is_sweep and spec.phase is not Phase.TEST:
+        return experiment.name
+    configuration, _ = labels.find(spec)
+    return configuration.label if configuration else short_name(spec.algorithm)
 
 
 def ended(reader: RunJournalReader, record: RunRecord) -> RunEnd:
