@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Ge
 
@@ -21,7 +20,9 @@ from rlexp.trackers import (
     TrackedRun,
     TrackerConnection,
 )
+from rlexp.trackers.event_file import EventFileWriter
 from rlexp.trackers.parameters import telling_parameters
+from rlexp.trackers.tensorboard_columns import declare_columns
 
 OWNER = ".experiment"
 """The file that holds the id of the experiment to which the folder belongs."""
@@ -113,8 +114,10 @@ class TensorBoardSink:
         file = self._open.pop(run.id)
         length = file.length()
         name = f"{self._folder.name} {run.title_in(self._experiment)}"
-        for value in _hyperparameters(name, self._experiment, run, ended):
+        settings = _settings(self._experiment, run)
+        for value in _hyperparameters(name, settings, run, ended):
             file.summary(value, 0, ended.time)
+        declare_columns(self._folder, settings)
         if ended.score is not None:
             file.scalars({"score": ended.score}, ended.step, ended.time)
         file.length()
@@ -133,10 +136,10 @@ class TensorBoardSink:
                 file = EventFileWriter(folder / "events.out.tfevents.0000000000.rlexp", 0, 0.0)
                 step = _budget_of(self._experiment, aggregate)
                 file.scalars(dict(_aggregate_scalars(aggregate)), step, 0.0)
-                file.summary(_text_summary("aggregate/in words", aggregate.in_words), step, 0.0)
+                file.summary(_text_summary("~ aggregate/in words", aggregate.in_words), step, 0.0)
                 if summary.answer is not None:
                     answer = f"{summary.answer.text}. {summary.answer.basis}".strip()
-                    file.summary(_text_summary("aggregate/answer", answer), step, 0.0)
+                    file.summary(_text_summary("~ aggregate/answer", answer), step, 0.0)
                 file.length()
                 file.close()
 
@@ -170,76 +173,26 @@ class TensorBoardSink:
         self._open.clear()
 
 
-@dataclass(slots=True)
-class EventFileWriter:
-    """Writes one event file, after its first `kept` bytes."""
-
-    path: Path
-    kept: int
-    begun: float
-    step: int = -1
-    _file: IO[bytes] = field(init=False)
-    _writer: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Cut the file to the bytes that are kept; a new file begins with the version record."""
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("r+b" if self.kept else "wb")
-        self._file.truncate(self.kept)
-        self._file.seek(self.kept)
-        self._writer = RecordWriter(self._file)
-        if not self.kept:
-            event = Event(wall_time=self.begun, file_version="brain.Event:2")
-            self._writer.write(event.SerializeToString())
-
-    def scalars(self, metrics: Mapping[str, float], step: int, time: float) -> None:
-        """Write values of metrics at one step."""
-        from tensorboard.compat.proto.summary_pb2 import Summary as Values
-
-        values = [
-            Values.Value(tag=k, simple_value=_to_single_precision(v)) for k, v in metrics.items()
-        ]
-        self.summary(Values(value=values), step, time)
-
-    def summary(self, values: Any, step: int, time: float) -> None:
-        """Write values of any kind at one step."""
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self._writer.write(Event(wall_time=time, step=step, summary=values).SerializeToString())
-
-    def length(self) -> int:
-        """Flush to the operating system; returns the length of the file in bytes."""
-        self._file.flush()
-        return self._file.tell()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def _settings(experiment: TrackedExperiment, run: TrackedRun) -> dict[str, Any]:
+    """What tells a run apart from the others: its page has a column for each of these."""
+    about = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
+    if run.trial is not None:
+        about["trial"] = run.trial
+    settings = {**about, **telling_parameters(experiment, run)}
+    # The plug-in accepts scalars only.
+    return {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
 
 
 def _hyperparameters(
-    name: str, experiment: TrackedExperiment, run: TrackedRun, ended: RunEnd
+    name: str, settings: Mapping[str, Any], run: TrackedRun, ended: RunEnd
 ) -> Iterator[Any]:
-    """The summaries for the hyperparameter plug-in: settings, then the end of the session.
-
-    The settings are those that tell the runs of the experiment apart: its page has a column for
-    each of them.
-    """
+    """The summaries for the hyperparameter plug-in: settings, then the end of the session."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-    about = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
-    if run.trial is not None:
-        about["trial"] = run.trial
-    # The plug-in accepts scalars only.
-    settings = {**about, **telling_parameters(experiment, run)}
-    scalars = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
-    yield hparams_pb(scalars, trial_id=name, start_time_secs=run.started)
+    yield hparams_pb(dict(settings), trial_id=name, start_time_secs=run.started)
     end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
     value = Values.Value(
         tag=metadata.SESSION_END_INFO_TAG,
@@ -285,7 +238,7 @@ def _aggregate_scalars(aggregate: TrackedAggregate) -> Iterator[tuple[str, float
     counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
     for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):
         if value is not None:
-            yield f"aggregate/{name}", float(value)
+            yield f"~ aggregate/{name}", float(value)
 
 
 def _text_summary(tag: str, text: str) -> Any:
@@ -297,12 +250,3 @@ def _text_summary(tag: str, text: str) -> Any:
     about = metadata.create_summary_metadata(display_name="", description="")
     tensor = make_tensor_proto(text.encode())
     return Values(value=[Values.Value(tag=tag, metadata=about, tensor=tensor)])
-
-
-def _to_single_precision(value: float) -> float:
-    """The value, infinite if it is too large for single precision."""
-    # protobuf raises an error for a finite value that does not fit into a float.
-    largest = 3.4e38
-    if isfinite(value) and abs(value) > largest:
-        return float("inf") if value > 0 else float("-inf")
-    return value

@@ -46,7 +46,7 @@ def points(study: StudyFolder) -> Counter[tuple[str, int]]:
 
     return Counter(
         (value.tag, event.step)
-        for path in (study.folder / "tensorboard" / "one").glob("ppo-*/*tfevents*")
+        for path in (study.folder / "tensorboard" / "one").glob("ppo */*tfevents*")
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
         if not value.tag.startswith("_hparams_") and value.tag != "score"

@@ -32,7 +32,7 @@ class TensorBoardBackend:
         iqms = {}
         for path in sorted(folder.glob("*/*tfevents*")):
             label = path.parent.name.split(" ", maxsplit=1)[0]
-            (iqms[label],) = [v for k, _, v in _points(path) if k == "aggregate/iqm"]
+            (iqms[label],) = [v for k, _, v in _points(path) if k == "~ aggregate/iqm"]
         return iqms
 
     def _of(self, experiment: TrackedExperiment) -> Path:

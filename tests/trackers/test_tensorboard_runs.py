@@ -68,7 +68,7 @@ def test_a_label_that_becomes_known_renames_the_folder(tmp_path: Path) -> None:
     push_rows(second, late, sample_rows([10, 20]), position)
     second.end(late, run_end())
     second.close()
-    folders = [p.parent.name for p in tmp_path.rglob("*tfevents*")]
+    folders = [p.parent.name for p in (tmp_path / experiment.name).glob("*/*tfevents*")]
     assert ["tuned test seed 0"] == folders
     (shown,) = backend.shown_runs(experiment, late)
     assert [10, 10, 20, 20] == sorted(step for _, step, _ in shown.points)
@@ -82,7 +82,7 @@ def test_runs_of_one_title_have_folders_of_their_own(tmp_path: Path) -> None:
     for run in (first, second):
         sink.begin(run, SyncPosition())
     sink.close()
-    folders = {p.parent.name for p in tmp_path.rglob("*tfevents*")}
+    folders = {p.parent.name for p in (tmp_path / experiment.name).rglob("*tfevents*")}
     assert {"ppo test seed 0", "ppo test seed 0 eeeeeeee"} == folders
 
 
@@ -102,3 +102,25 @@ def test_aggregates_stand_last_and_at_the_end_of_the_budget(tmp_path: Path) -> N
     assert ("score", 4096, 450.0) in points
     assert {4096} == {step for _, step, _ in points}
     assert answer.text.encode() in path.read_bytes()
+
+
+def test_the_score_is_the_only_metric_of_the_table(tmp_path: Path) -> None:
+    """One declaration has the settings of all experiments of a folder, and the score."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.plugins.hparams import metadata
+
+    backend = TensorBoardBackend(tmp_path)
+    for key in ("gamma", "n_steps"):
+        experiment = experiment_of(tmp_path)
+        run = run_of(experiment, configuration={"algorithm": {key: 5}})
+        sink = backend.tracker().open(experiment)
+        sink.begin(run, SyncPosition())
+        sink.end(run, run_end())
+        sink.close()
+    (path,) = (tmp_path / "~ columns").iterdir()
+    values = [v for event in EventFileLoader(str(path)).Load() for v in event.summary.value]
+    (content,) = [value.metadata.plugin_data.content for value in values]
+    declared = metadata.parse_experiment_plugin_data(content)
+    assert ["score"] == [info.name.tag for info in declared.metric_infos]
+    names = [info.name for info in declared.hparam_infos]
+    assert ["label", "task", "phase", "seed", "algorithm.gamma", "algorithm.n_steps"] == names

@@ -229,8 +229,12 @@ def _cell(phase: Mapping[str, Any] | None) -> str:
     if phase["value"] is None:
         return f"{n} of {planned} scores"
     values = phase["value"] if isinstance(phase["value"], list) else [phase["value"]]
-    shown = ", ".join(format_number(v, decimals_for_span(abs(v))) if v else "0" for v in values)
-    return f"{shown} (n = {n})"
+    return f"{', '.join(map(_number, values))} (n = {n})"
+
+
+def _number(value: float) -> str:
+    """A value with two decimal places, as in the lines of the search; more for a small value."""
+    return format_number(value, max(2, decimals_for_span(abs(value))) if value else 0)
 
 
 def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict[str, Any]:

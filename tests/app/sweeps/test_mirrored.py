@@ -166,7 +166,7 @@ def test_the_note_says_that_the_best_trial_is_not_the_result(tmp_path: Path) -> 
     study = study_of(sweep, sweep.go_on())
     winner, note = study.user_attrs["winner"], system_attributes(study)["dashboard:note_str:0"]
     assert note.startswith(f"The winner is trial {winner['trial']}.")
-    assert f"{winner['test']['value']:.0f}" in note
+    assert f"{winner['test']['value']:.2f}" in note
     assert "It is not the result of the sweep" in note
     assert "rlexp report made_up" in note
     trial = study.trials[winner["trial"]]._trial_id
