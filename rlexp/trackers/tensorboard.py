@@ -27,7 +27,7 @@ from rlexp.trackers.tensorboard_columns import declare_columns
 OWNER = ".experiment"
 """The file that holds the id of the experiment to which the folder belongs."""
 RUN = ".run"
-"""The file that holds the id of the run to which a folder belongs."""
+"""The file that names the run to which a folder belongs, which stays when the run starts anew."""
 AGGREGATES = "~ aggregates"
 """The folder of the aggregates; TensorBoard sorts its name after those of all runs."""
 ILLEGAL = re.compile(r"[/\\\x00-\x1f\x7f]")
@@ -149,22 +149,22 @@ class TensorBoardSink:
         The folder is renamed where the label of the run has become known since the last push.
         """
         title = _as_folder(run.title_in(self._experiment))
-        for name in (title, f"{title} {run.id[:8]}"):
+        for name in (title, f"{title} {_as_folder(run.name)[-10:]}"):
             folder = self._folder / name
             owner = folder / RUN
-            if not folder.exists() or (owner.is_file() and owner.read_text() == run.id):
+            if not folder.exists() or (owner.is_file() and owner.read_text() == run.name):
                 break
         if not folder.exists():
             former = self._former_folder(run)
             if former is not None:
                 former.rename(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RUN).write_text(run.id)
+        (folder / RUN).write_text(run.name)
         return folder
 
     def _former_folder(self, run: TrackedRun) -> Path | None:
         owners = self._folder.glob(f"*/{RUN}")
-        return next((o.parent for o in owners if o.read_text() == run.id), None)
+        return next((o.parent for o in owners if o.read_text() == run.name), None)
 
     def close(self) -> None:
         """Close every file."""

@@ -23,7 +23,7 @@ class TensorBoardBackend:
         return TensorBoard(folder=str(self.folder))
 
     def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
-        owners = [o for o in self._of(experiment).glob("*/.run") if o.read_text() == run.id]
+        owners = [o for o in self._of(experiment).glob("*/.run") if o.read_text() == run.name]
         files = sorted(path for owner in owners for path in owner.parent.glob("*tfevents*"))
         return [_shown_run(path) for path in files]
 

@@ -257,7 +257,7 @@ def test_the_view_of_the_runs_shows_their_scores(
     stored = backend.client().get_experiment_by_name(experiment.name)
     assert stored is not None
     view = json.loads(stored.tags["mlflow.sharedViewState.rlexp"])
-    shown = ["score", "iqm_low", "iqm_high", "n", "failed"]
+    shown = ["score", "iqm_low", "iqm_high", "n"]
     assert view["selectedColumns"] == [f"metrics.`{name}`" for name in shown]
     assert run_list_page("http://host:1/", "7") == (
         "http://host:1/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=rlexp"

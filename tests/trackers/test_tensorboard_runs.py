@@ -77,13 +77,16 @@ def test_a_label_that_becomes_known_renames_the_folder(tmp_path: Path) -> None:
 def test_runs_of_one_title_have_folders_of_their_own(tmp_path: Path) -> None:
     """Two runs with the same label, phase and seed are never written into one file."""
     backend, experiment = TensorBoardBackend(tmp_path), experiment_of(tmp_path)
-    first, second = run_of(experiment), run_of(experiment, id="e" * 32)
+    first, second = (
+        run_of(experiment),
+        run_of(experiment, id="e" * 32, name="ppo-test-0-eeeeeeeeee"),
+    )
     sink = backend.tracker().open(experiment)
     for run in (first, second):
         sink.begin(run, SyncPosition())
     sink.close()
     folders = {p.parent.name for p in (tmp_path / experiment.name).rglob("*tfevents*")}
-    assert {"ppo test seed 0", "ppo test seed 0 eeeeeeee"} == folders
+    assert {"ppo test seed 0", "ppo test seed 0 eeeeeeeeee"} == folders
 
 
 def test_aggregates_stand_last_and_at_the_end_of_the_budget(tmp_path: Path) -> None:
