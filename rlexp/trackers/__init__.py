@@ -176,6 +176,7 @@ class TrackedAggregate:
         metric: Name of the aggregate (`iqm`).
         title: Its name in tables (`IQM`).
         estimate: The aggregate with its interval; None without a score.
+        unscored: The state of each planned run without a score (`failed`, `planned` …), by seed.
     """
 
     label: str
@@ -190,6 +191,7 @@ class TrackedAggregate:
     metric: str
     title: str
     estimate: Estimate | None
+    unscored: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> dict[str, float | None]:

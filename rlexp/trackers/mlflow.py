@@ -241,6 +241,9 @@ class MLflowSink:
             parent = self._make_parent(run.group, started, self._origin(run))
         elif parent.status != "RUNNING":
             self.service.set_status(parent.id, "RUNNING")
+        # A summary makes the parent of a label of which no run has started.
+        origin = {k: v for k, v in self._origin(run).items() if k not in parent.tags}
+        self.service.write(parent.id, tags_of(origin))
         shared = parameters_of(shared_parameters(self.experiment, run))
         # MLflow refuses a request that sets a parameter a second time.
         self.service.write(

@@ -74,6 +74,30 @@ def test_a_label_that_becomes_known_renames_the_folder(tmp_path: Path) -> None:
     assert [10, 10, 20, 20] == sorted(step for _, step, _ in shown.points)
 
 
+def test_a_kill_after_a_folder_was_renamed_costs_nothing(tmp_path: Path) -> None:
+    """A process that dies between the new name and its position leaves every point once."""
+    backend, experiment = TensorBoardBackend(tmp_path), experiment_of(tmp_path)
+    early = run_of(experiment)
+    first = backend.tracker().open(experiment)
+    position = push_rows(first, early, sample_rows([10, 20]))
+    first.close()
+    late = replace(early, label="tuned")
+    killed = backend.tracker().open(experiment)
+    # The folder is renamed and a row is written, but no position is stored.
+    killed.begin(late, position)
+    killed.push(late, sample_rows([30]))
+    killed.close()
+    after = backend.tracker().open(experiment)
+    assert position == after.begin(late, position)
+    after.push(late, sample_rows([30]))
+    after.end(late, run_end())
+    after.close()
+    folders = [p.parent.name for p in (tmp_path / experiment.name).glob("*/*tfevents*")]
+    assert ["tuned test seed 0"] == folders
+    (shown,) = backend.shown_runs(experiment, late)
+    assert [10, 10, 20, 20, 30, 30] == sorted(step for _, step, _ in shown.points)
+
+
 def test_runs_of_one_title_have_folders_of_their_own(tmp_path: Path) -> None:
     """Two runs with the same label, phase and seed are never written into one file."""
     backend, experiment = TensorBoardBackend(tmp_path), experiment_of(tmp_path)

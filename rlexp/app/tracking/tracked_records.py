@@ -16,7 +16,7 @@ from typing import Any
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.reading.summary import LabelSummary, read_entries, summarise
+from rlexp.app.reading.summary import LabelSummary, StoredEntry, read_entries, summarise
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
@@ -309,10 +309,15 @@ def _aggregates(
         entries = read_entries(paths, definition, phase)
         if any(stored.record.state is not State.PLANNED for _, stored in entries):
             summary = summarise(paths, definition, phase, entries, leading)
-            yield from (_aggregate(cell, str(phase)) for cell in summary.cells)
+            yield from (_aggregate(cell, str(phase), entries) for cell in summary.cells)
 
 
-def _aggregate(cell: LabelSummary, phase: str) -> TrackedAggregate:
+def _aggregate(cell: LabelSummary, phase: str, entries: Iterable[StoredEntry]) -> TrackedAggregate:
+    records = [
+        stored.record
+        for configuration, stored in entries
+        if (configuration.label, configuration.task) == (cell.label, cell.task)
+    ]
     return TrackedAggregate(
         label=cell.label,
         task=cell.task,
@@ -326,6 +331,7 @@ def _aggregate(cell: LabelSummary, phase: str) -> TrackedAggregate:
         metric=cell.metric,
         title=cell.title,
         estimate=cell.estimate,
+        unscored={r.spec.seed: str(r.state) for r in records if r.spec.seed not in cell.scores},
     )
 
 
