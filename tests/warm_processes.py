@@ -39,13 +39,13 @@ RUNS = (
         "rlexp.cli",
         "rlexp.app.commands.train.run",
         "rlexp.app.commands.look.list_runs",
-        "rlexp.app.tracking.mirror_process",
+        "rlexp.app.reporting.mirror_entry",
         "rlexp.app.commands.exchange.reproduce",
     ),
 )
 """Modules that runs and most commands import."""
 MIRRORS = (
-    *("rlexp.app.tracking.mirror_process", "tensorboard.compat.proto.event_pb2"),
+    *("rlexp.app.reporting.mirror_entry", "tensorboard.compat.proto.event_pb2"),
     *("tensorboard.summary.writer.record_writer", "tensorboard.plugins.hparams.summary_v2"),
 )
 """Modules that mirrors to TensorBoard import."""

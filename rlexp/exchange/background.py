@@ -44,11 +44,14 @@ class BackgroundMirror:
             return self._problem
 
     def offer(
-        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+        self,
+        trials: Sequence[MirroredTrial],
+        attributes: Mapping[str, Any] | None = None,
+        notes: Mapping[int | None, str] | None = None,
     ) -> None:
         """Queue a snapshot of a sweep; it replaces an older snapshot that is still waiting."""
         with self._changed:
-            self._newest = MirroredSweep(tuple(trials), attributes or {})
+            self._newest = MirroredSweep(tuple(trials), attributes or {}, notes or {})
             self._offered += 1
             self._changed.notify_all()
 
@@ -112,7 +115,7 @@ class BackgroundMirror:
             if newest is None:
                 self._mirror.open()
             else:
-                self._mirror.sync(newest.trials, newest.attributes)
+                self._mirror.sync(newest.trials, newest.attributes, newest.notes)
         except Exception as error:  # noqa: BLE001 drivers raise any type
             problem = (
                 str(error) if isinstance(error, RlexpError) else self._describe(_reason(error))

@@ -17,6 +17,7 @@ from uuid import uuid4
 from rlexp.errors import ProtocolError
 from rlexp.exchange.database import Database
 from rlexp.exchange.locks import file_lock
+from rlexp.exchange.optuna_notes import write_note
 from rlexp.exchange.optuna_trials import (
     NUMBER,
     MirroredTrial,
@@ -210,6 +211,9 @@ DEFINITION = "rlexp"
 WRITER = "rlexp:writer"
 """User attribute of a study with the id of its last writer. Another one forces a new read."""
 
+METRIC_NAMES = "study:metric_names"
+"""System attribute in which `optuna.Study.set_metric_names` stores the names."""
+
 Direction = Literal["maximize", "minimize"]
 
 
@@ -233,6 +237,7 @@ class OptunaStudyMirror:
         space: Space,
         directions: Sequence[Direction],
         owner: str = "",
+        metric_names: Sequence[str] = (),
         log: Callable[[str], None] | None = None,
     ) -> None:
         """Describe the study; nothing is opened or connected yet.
@@ -245,6 +250,7 @@ class OptunaStudyMirror:
             directions: One for each objective.
             owner: Distinguishes this sweep from others of the same name, space and directions in
                 the same database, such as a hash of its definition.
+            metric_names: The name of each objective's value; empty for no names.
             log: Receives the log messages of Optuna and its libraries; None drops them.
 
         Raises:
@@ -253,6 +259,7 @@ class OptunaStudyMirror:
         self.name = name
         self.space = space
         self.directions = tuple(directions)
+        self._metric_names = list(metric_names)
         self.place = JournalFile(journal) if url is None else Database(url)
         definition = {
             "schema": 1,
@@ -269,6 +276,7 @@ class OptunaStudyMirror:
         self._written: list[TrialContent] = []
         self._target = TranslatedTrials(space)
         self._attributes: Mapping[str, Any] = {}
+        self._notes: Mapping[int | None, str] = {}
 
     def open(self) -> None:
         """Check that the storage answers, and that an existing study belongs to this sweep.
@@ -280,7 +288,10 @@ class OptunaStudyMirror:
         self._while_locked(lambda _: None)
 
     def sync(
-        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+        self,
+        trials: Sequence[MirroredTrial],
+        attributes: Mapping[str, Any] | None = None,
+        notes: Mapping[int | None, str] | None = None,
     ) -> None:
         """Make the study equal to a sweep; only differences are written.
 
@@ -290,6 +301,7 @@ class OptunaStudyMirror:
         Args:
             trials: All trials in any order, numbered from 0 without a gap.
             attributes: JSON values to show beside the trials, by name. They may change at any time.
+            notes: Markdown to show beside trials, by number, and beside the study, by None.
 
         Raises:
             ProtocolError: A number is missing or repeated, or the study belongs to another sweep.
@@ -299,6 +311,7 @@ class OptunaStudyMirror:
         self._target.take(trials)
         # As the storage returns them: in JSON, tuples are lists.
         self._attributes = json.loads(json.dumps(dict(attributes or {})))
+        self._notes = dict(notes or {})
         self._while_locked(self._write_differences)
 
     def close(self) -> None:
@@ -418,6 +431,7 @@ class OptunaStudyMirror:
                 self._advance(storage, number, made, now)
                 self._written[number] = now
         self._write_attributes(storage)
+        self._write_notes(storage)
 
     def _write_attributes(self, storage: "BaseStorage") -> None:
         """Set the attributes of the study that differ; those of rlexp itself are kept."""
@@ -425,6 +439,17 @@ class OptunaStudyMirror:
         for key, value in self._attributes.items():
             if key not in present or present[key] != value:
                 storage.set_study_user_attr(self._study, key, value)
+
+    def _write_notes(self, storage: "BaseStorage") -> None:
+        """Write the notes, and the names of the values, that differ."""
+        present = storage.get_study_system_attrs(self._study)
+        if self._metric_names and present.get(METRIC_NAMES) != self._metric_names:
+            storage.set_study_system_attr(self._study, METRIC_NAMES, self._metric_names)
+        for number, text in self._notes.items():
+            trial = None
+            if number is not None:
+                trial = storage.get_trial_id_from_study_id_trial_number(self._study, number)
+            write_note(storage, self._study, trial, text)
 
     def _advance(
         self, storage: "BaseStorage", number: int, made: "FrozenTrial", now: TrialContent

@@ -137,10 +137,13 @@ class MirroredSweep:
     Attributes:
         trials: All trials in any order, numbered from 0 without a gap.
         attributes: JSON values by name, which may change at any time.
+        notes: Markdown that Optuna's dashboard shows beside trials, by number, and beside the study,
+            by None. Notes may change after a trial has ended.
     """
 
     trials: Sequence[MirroredTrial]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[int | None, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,17 @@ class TrackedExperiment:
     is_sweep: bool
     shared: bool = False
 
+    @property
+    def configurations(self) -> Sequence[Mapping[str, Any]]:
+        """The configurations in its definition; of a sweep, the default one only."""
+        listed = self.definition.get("configurations")
+        return [c for c in listed if isinstance(c, Mapping)] if isinstance(listed, list) else []
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The tasks of its configurations."""
+        return frozenset(str(c.get("task")) for c in self.configurations)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedRun:
@@ -76,6 +87,7 @@ class TrackedRun:
         provenance: Command, code, packages and machine of the newest attempt; secrets masked.
         started: Start of the first attempt, in seconds since 1970.
         tags: The tags that users gave the experiment or the run.
+        group_started: Start of the first run of its group; None where it is not known.
     """
 
     id: str
@@ -91,6 +103,13 @@ class TrackedRun:
     provenance: Mapping[str, Any]
     started: float
     tags: Sequence[str] = ()
+    group_started: float | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is, in words: its trial or its label, its phase and its seed."""
+        configuration = self.label if self.trial is None else f"trial {self.trial}"
+        return f"{configuration} {self.phase} seed {self.seed}"
 
     @property
     def commit(self) -> str | None:
@@ -98,6 +117,10 @@ class TrackedRun:
         code = self.provenance.get("code")
         commit = code.get("commit") if isinstance(code, Mapping) else None
         return commit if isinstance(commit, str) else None
+
+    def title_in(self, experiment: TrackedExperiment) -> str:
+        """Its title, with its task where the experiment has several tasks."""
+        return f"{self.title} on {self.task}" if len(experiment.tasks) > 1 else self.title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +176,7 @@ class TrackedAggregate:
         metric: Name of the aggregate (`iqm`).
         title: Its name in tables (`IQM`).
         estimate: The aggregate with its interval; None without a score.
+        unscored: The state of each planned run without a score (`failed`, `planned` …), by seed.
     """
 
     label: str
@@ -167,6 +191,7 @@ class TrackedAggregate:
     metric: str
     title: str
     estimate: Estimate | None
+    unscored: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -184,6 +209,40 @@ class TrackedAggregate:
         if self.estimate is None:
             return f"{self.title} —, no run has a score"
         return sentence(self.title, self.estimate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedPhase:
+    """The mean score of a sweep's winner in one phase, as in the report.
+
+    Attributes:
+        phase: `tuning`, `selection` or `test`.
+        planned: Number of planned runs.
+        mean: The mean over runs with its interval; None without a score.
+    """
+
+    phase: str
+    planned: int
+    mean: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedAnswer:
+    """The answer of an experiment's report: what terminal, page and services show first.
+
+    Attributes:
+        text: The answer on one line.
+        basis: What the answer rests on; may be empty.
+        phases: The mean score of a sweep's winner in each phase in which it was run.
+        optimism: Mean tuning score of the winner minus its mean test score.
+        optimism_text: The same with its interval, in words; empty where there is none.
+    """
+
+    text: str
+    basis: str = ""
+    phases: Sequence[TrackedPhase] = ()
+    optimism: float | None = None
+    optimism_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +270,7 @@ class ExperimentSummary:
         winner: The winner of a sweep, once it is chosen.
         figures: SVG texts by name, including the intervals of the aggregates.
         files: The report's files, by name relative to the report's folder.
+        answer: The answer of the experiment's report; None without a result.
     """
 
     aggregates: Sequence[TrackedAggregate]
@@ -218,6 +278,7 @@ class ExperimentSummary:
     winner: TrackedWinner | None = None
     figures: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    answer: TrackedAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The MLflow tracker: an MLflow run for each run, nested below a run for its group."""
 
+import getpass
 import json
 import os
 import shlex
@@ -23,7 +24,9 @@ from rlexp.trackers import (
     TrackedRun,
     TrackerConnection,
 )
+from rlexp.trackers.mlflow_bookkeeping import bookkeeping_tag, step_of
 from rlexp.trackers.mlflow_limits import (
+    NAME,
     MetricValue,
     metric_batches,
     parameters_of,
@@ -32,19 +35,16 @@ from rlexp.trackers.mlflow_limits import (
 )
 from rlexp.trackers.mlflow_service import PARENT, MLflowRun, Service
 from rlexp.trackers.mlflow_summary import MODEL, SummaryWriter
-from rlexp.trackers.mlflow_uri import find_location
+from rlexp.trackers.mlflow_uri import find_location, run_list_page
+from rlexp.trackers.parameters import parameters, shared_parameters
 from rlexp.trackers.viewing import shown_path
 
 STATUS = {"completed": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
 """MLflow's status by state; every other state (the run may continue) becomes KILLED."""
-STEP = "rlexp.step"
-"""The tag with the sync position: the run has every row up to this step."""
-DESCRIBED = "rlexp.described"
-"""The tag with the digest of the configuration and provenance that were uploaded."""
-PAGE = "#/experiments?workflowType=machine_learning"
-"""The list of experiments; without the last part it opens on pages for language models."""
-NAME = "mlflow.runName"
-"""The tag with the name that MLflow shows for a run."""
+DESCRIBED = "described"
+"""The bookkeeping with the digest of the description that was uploaded."""
+EXPERIMENT_ID = "experiment_id"
+"""The file with MLflow's id of the experiment, which is part of the link to its runs."""
 OF_END = ("failure", "reason")
 """Tags that are removed again when a later attempt ends without them."""
 MODELS = ("model.zip", "normalisation.npz")
@@ -69,14 +69,15 @@ class MLflow:
         shown = find_location(self.uri, project, os.environ).shown
         return shown if self.experiment is None else f"{shown} {self.experiment}"
 
-    def where_to_look(self, project: Path, folder: Path) -> str:  # noqa: ARG002 files lie elsewhere
+    def where_to_look(self, project: Path, folder: Path) -> str:
         """The link to the server; for a file, the command that starts a server and its link."""
         location = find_location(self.uri, project, os.environ)
+        experiment = _read_experiment_id(folder)
         if location.file is None:
-            return f"{location.shown}/{PAGE}"
+            return run_list_page(location.shown, experiment)
         store = f"sqlite:///{shown_path(location.file, project.resolve())}"
         command = shlex.join(["mlflow", "ui", "--backend-store-uri", store])
-        return f"{command}, then http://127.0.0.1:5000/{PAGE}"
+        return f"{command}, then {run_list_page('http://127.0.0.1:5000', experiment)}"
 
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Connect, and find or create the MLflow experiment; see `Tracker.open`."""
@@ -94,16 +95,31 @@ class MLflow:
                 "'mlflow server' on one of them and set tracker.mlflow.uri to its address"
             )
         service = Service(location, self.timeout, experiment.id)
-        service.enter(readable(self.experiment or experiment.name, 250))
+        experiment_id = service.enter(readable(self.experiment or experiment.name, 250))
+        experiment.folder.mkdir(parents=True, exist_ok=True)
+        (experiment.folder / EXPERIMENT_ID).write_text(experiment_id)
         return MLflowSink(service, experiment, self)
+
+
+def _read_experiment_id(folder: Path) -> str | None:
+    """MLflow's id of the experiment; None where MLflow never received it."""
+    try:
+        return (folder / EXPERIMENT_ID).read_text() or None
+    except (OSError, ValueError):
+        return None
 
 
 @dataclass(slots=True)
 class _OpenMlflowRun:
-    """A run after `begin`: its id at MLflow, and its sync position."""
+    """A run after `begin`: its id at MLflow, and its bookkeeping with the sync position."""
 
     id: str
-    step: int
+    kept: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        """The step up to which MLflow has all rows; -1 for none."""
+        return step_of(self.kept)
 
 
 @dataclass(slots=True)
@@ -122,22 +138,22 @@ class MLflowSink:
         The position is read from the run's tag, which is newer than `reached` after a crash.
         """
         mlflow_run = self._find(run.id) or self._make(run)
-        step = _step(mlflow_run)
         if mlflow_run.status != "RUNNING":
             self.service.set_status(mlflow_run.id, "RUNNING")
-        self._describe(mlflow_run, run)
-        self._open[run.id] = _OpenMlflowRun(mlflow_run.id, step)
-        return SyncPosition(step=step)
+        kept = self._describe(mlflow_run, run)
+        self._open[run.id] = _OpenMlflowRun(mlflow_run.id, kept)
+        return SyncPosition(step=mlflow_run.step)
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
         """Upload rows in large requests, each of which also sets the position; see `TrackerConnection.push`."""
         open_run = self._open[run.id]
         for portion in metric_batches(rows):
-            tags = [] if portion.step is None else [(STEP, str(portion.step))]
+            step = open_run.step if portion.step is None else max(open_run.step, portion.step)
+            kept = {**open_run.kept, "step": step}
             # Metrics and the tag with the position travel in one request: the position can never be
             # ahead of the rows.
-            self.service.measure(open_run.id, portion.metrics, tags)
-            open_run.step = max(open_run.step, -1 if portion.step is None else portion.step)
+            self.service.measure(open_run.id, portion.metrics, [bookkeeping_tag(kept)])
+            open_run.kept = kept
         return SyncPosition(step=open_run.step)
 
     def end(self, run: TrackedRun, ended: RunEnd) -> SyncPosition:
@@ -145,7 +161,7 @@ class MLflowSink:
         open_run = self._open[run.id]
         mlflow_run = self._find(run.id)
         # A server that was restored from a backup, for instance.
-        if mlflow_run is None or _step(mlflow_run) < open_run.step:
+        if mlflow_run is None or mlflow_run.step < open_run.step:
             raise TrackerUnreachable(
                 f"MLflow at {self.service.shown} lost rows of the run {run.name}; "
                 "they are uploaded again later"
@@ -170,7 +186,10 @@ class MLflowSink:
 
     def summarise(self, summary: ExperimentSummary) -> None:
         """Write the results of each group to the group's run; see `TrackerConnection.summarise`."""
-        SummaryWriter(self.service, self._parent, self.settings.register)(summary)
+        writer = SummaryWriter(
+            self.service, self.experiment, self._existing_parent, self.settings.register
+        )
+        writer(summary)
 
     def close(self) -> None:
         """Forget all runs; nothing stays open."""
@@ -183,78 +202,109 @@ class MLflowSink:
         The server may still carry out a request that timed out here, so that a run is created
         twice. The one with more rows is kept, the other is deleted.
         """
-        matches = sorted(self.service.find(run_id), key=lambda run: (-_step(run), run.id))
+        matches = sorted(self.service.find(run_id), key=lambda run: (-run.step, run.id))
         for duplicate in matches[1:]:
             self.service.delete(duplicate.id)
         return matches[0] if matches else None
 
     def _make(self, run: TrackedRun) -> MLflowRun:
-        parent = self._parents.get(run.group) or self._reopen(run.group)
-        tags = {PARENT: parent, **self._group_tags(run.group), **_run_tags(run)}
-        return self.service.create(run.id, _run_name(run), run.started, tags_of(tags))
+        tags = {**self._origin(run), **_run_tags(run), PARENT: self._reopen(run)}
+        kept = bookkeeping_tag(self._bookkeeping(run.id, run.group))
+        created = self.service.create(
+            run.title_in(self.experiment), run.started, [*tags_of(tags), kept]
+        )
+        self.service.add_dataset(created.id, run.task, f"{run.phase} seed {run.seed}")
+        return created
 
-    def _parent(self, group: str) -> MLflowRun:
-        """The MLflow run of a group, created if it is missing."""
-        group_id = sha256(f"{self.experiment.id}/{group}".encode()).hexdigest()[:32]
-        parent = self._find(group_id)
-        if parent is None:
-            parent = self.service.create(
-                group_id, group, time.time(), tags_of(self._group_tags(group))
-            )
-        if DESCRIBED not in parent.tags:
-            definition = _json(self.experiment.definition)
-            self.service.upload(parent.id, "experiment.json", definition)
-            self.service.write(parent.id, [(DESCRIBED, _digest(definition))])
-        self._parents[group] = parent.id
+    def _existing_parent(self, group: str) -> MLflowRun:
+        """The MLflow run of a group, which is created if none of its runs was pushed."""
+        return self._find(self._group_id(group)) or self._make_parent(group, time.time(), {})
+
+    def _group_id(self, group: str) -> str:
+        return sha256(f"{self.experiment.id}/{group}".encode()).hexdigest()[:32]
+
+    def _make_parent(self, group: str, started: float, tags: Mapping[str, Any]) -> MLflowRun:
+        """The MLflow run of a group, with the definition of the experiment."""
+        kept = bookkeeping_tag(self._bookkeeping(self._group_id(group), group))
+        all_tags = tags_of({"label": group, **tags})
+        parent = self.service.create(group, started, [*all_tags, kept])
+        self.service.upload(parent.id, "experiment.json", _json(self.experiment.definition))
         return parent
 
-    def _reopen(self, group: str) -> str:
-        """The id of the group's run, which is reopened if it was finished."""
-        parent = self._parent(group)
-        if parent.status != "RUNNING":
+    def _reopen(self, run: TrackedRun) -> str:
+        """The id of the run of the group, which starts with the first run below it."""
+        if run.group in self._parents:
+            return self._parents[run.group]
+        parent = self._find(self._group_id(run.group))
+        if parent is None:
+            started = run.started if run.group_started is None else run.group_started
+            parent = self._make_parent(run.group, started, self._origin(run))
+        elif parent.status != "RUNNING":
             self.service.set_status(parent.id, "RUNNING")
+        # A summary makes the parent of a label of which no run has started.
+        origin = {k: v for k, v in self._origin(run).items() if k not in parent.tags}
+        self.service.write(parent.id, tags_of(origin))
+        shared = parameters_of(shared_parameters(self.experiment, run))
+        # MLflow refuses a request that sets a parameter a second time.
+        self.service.write(
+            parent.id, parameters=[p for p in shared if p[0] not in parent.parameters]
+        )
+        self._parents[run.group] = parent.id
         return parent.id
 
-    def _group_tags(self, group: str) -> dict[str, Any]:
+    def _bookkeeping(self, run_id: str, group: str) -> dict[str, Any]:
         return {
-            "rlexp.experiment": self.experiment.id,
-            "rlexp.group": group,
-            "rlexp.version": _version(),
+            "run": run_id,
+            "experiment": self.experiment.id,
+            "group": group,
+            "version": _version(),
         }
 
-    def _describe(self, mlflow_run: MLflowRun, run: TrackedRun) -> None:
-        """Upload the configuration and the provenance, unless the run already has them."""
+    def _origin(self, run: TrackedRun) -> dict[str, Any]:
+        """The user who pushes a run, and the command that trained it, in MLflow's own tags."""
+        command = run.provenance.get("command")
+        words = [str(word) for word in command] if isinstance(command, list) else []
+        return {
+            "mlflow.user": _user(),
+            "mlflow.source.type": "LOCAL" if words else None,
+            "mlflow.source.name": shlex.join(words) or None,
+            "mlflow.source.git.commit": run.commit,
+        }
+
+    def _describe(self, mlflow_run: MLflowRun, run: TrackedRun) -> dict[str, Any]:
+        """Upload what describes the run, unless MLflow has it; returns the bookkeeping."""
         configuration, provenance = _json(run.configuration), _json(run.provenance)
-        # A run may have been created before its label was known.
-        tags = {NAME: _run_name(run), "rlexp.group": run.group, **_run_tags(run)}
-        described = _digest(configuration + provenance + _json(tags))
-        if mlflow_run.tags.get(DESCRIBED) == described:
-            return
-        parent = self._parents.get(run.group) or self._parent(run.group).id
-        parameters = parameters_of(run.configuration)
+        # Its group can have changed, too: an early push may not know the label of a run yet.
+        about = {**self._origin(run), **_run_tags(run), PARENT: self._reopen(run)}
+        name, tags = run.title_in(self.experiment), tags_of(about)
+        described = _digest(f"{configuration}{provenance}{name}{tags}")
+        about_group = {"group": readable(run.group, NAME)}
+        kept = {**mlflow_run.kept, **about_group, DESCRIBED: described}
+        if mlflow_run.kept == kept:
+            return kept
+        every = parameters_of(parameters(run.configuration))
         # MLflow refuses a request that sets a parameter a second time.
-        new_parameters = [
-            (key, value) for key, value in parameters if key not in mlflow_run.parameters
-        ]
-        self.service.write(mlflow_run.id, parameters=new_parameters)
+        self.service.write(
+            mlflow_run.id, parameters=[p for p in every if p[0] not in mlflow_run.parameters]
+        )
         self.service.upload(mlflow_run.id, "configuration.json", configuration)
         self.service.upload(mlflow_run.id, "provenance.json", provenance)
-        self.service.write(
-            mlflow_run.id,
-            [*tags_of({PARENT: parent, **tags}), (DESCRIBED, described)],
-        )
-        self._leave(mlflow_run.tags.get(PARENT, parent), parent)
+        if mlflow_run.name != readable(name, NAME):
+            self.service.rename(mlflow_run.id, name)
+        self.service.write(mlflow_run.id, tags)
+        self._leave(mlflow_run.kept.get("group"), run.group)
+        # Written last: until then, the bookkeeping names the former group, and all this is repeated.
+        self.service.write(mlflow_run.id, [bookkeeping_tag(kept)])
+        return kept
 
-    def _leave(self, before: str, parent: str) -> None:
+    def _leave(self, before: object, group: str) -> None:
         """Delete the run of a group that its last run has left for another group."""
-        if before != parent and not self.service.has_children(before):
-            self.service.delete(before)
-            self._parents = {g: i for g, i in self._parents.items() if i != before}
-
-
-def _run_name(run: TrackedRun) -> str:
-    name = f"{run.label} {run.phase} seed {run.seed}"
-    return name if run.trial is None else f"{name} of trial {run.trial}"
+        if not isinstance(before, str) or before == group:
+            return
+        former = self._find(self._group_id(before))
+        if former is not None and not self.service.has_children(former.id):
+            self.service.delete(former.id)
+            self._parents.pop(before, None)
 
 
 def _run_tags(run: TrackedRun) -> dict[str, Any]:
@@ -266,7 +316,6 @@ def _run_tags(run: TrackedRun) -> dict[str, Any]:
         "trial": run.trial,
         "fingerprint": run.fingerprint,
         "folder": run.name,
-        "mlflow.source.git.commit": run.commit,
     }
 
 
@@ -282,13 +331,6 @@ def _end_tags(ended: RunEnd) -> dict[str, Any]:
     }
 
 
-def _step(mlflow_run: MLflowRun) -> int:
-    try:
-        return int(mlflow_run.tags.get(STEP, ""))
-    except ValueError:
-        return -1
-
-
 def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, default=str)
 
@@ -296,6 +338,14 @@ def _json(content: Mapping[str, Any]) -> str:
 def _digest(text: str) -> str:
     # File names that are not UTF-8 contain surrogates, which cannot be encoded.
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        # A container may run as a user without a name.
+        return None
 
 
 def _version() -> str:

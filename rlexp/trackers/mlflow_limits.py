@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from rlexp.trackers import MetricRow
-from rlexp.trackers.flatten import flattened
 
 KEY = 250
 VALUE = 6000
@@ -77,9 +76,9 @@ def readable(text: str, length: int) -> str:
     return f"{clean[: length - len(mark)]}{mark}"
 
 
-def parameters_of(configuration: Mapping[str, Any]) -> list[Text]:
-    """MLflow parameters of a configuration: one for each value, under its dotted key."""
-    texts = {legal_key(key): _as_text(value) for key, value in flattened(configuration).items()}
+def parameters_of(values: Mapping[str, Any]) -> list[Text]:
+    """MLflow parameters of values by dotted key."""
+    texts = {legal_key(key): _as_text(value) for key, value in values.items()}
     return [(key, readable(value, VALUE)) for key, value in texts.items()]
 
 

@@ -1,6 +1,7 @@
 """The connection to MLflow: its client, its calls with limits, and the meaning of its errors."""
 
 import base64
+import json
 import logging
 import math
 import os
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rlexp.errors import RlexpError, TrackerRefused, TrackerUnreachable
+from rlexp.trackers.mlflow_bookkeeping import bookkeeping_of, filter_of, step_of
 from rlexp.trackers.mlflow_limits import (
     NAME,
     PARAMETERS,
@@ -21,7 +24,13 @@ from rlexp.trackers.mlflow_limits import (
     batches,
     readable,
 )
-from rlexp.trackers.mlflow_uri import MLflowLocation, check_database, check_location, make_database
+from rlexp.trackers.mlflow_uri import (
+    VIEW_KEY,
+    MLflowLocation,
+    check_database,
+    check_location,
+    make_database,
+)
 from rlexp.trackers.viewing import not_installed
 
 if TYPE_CHECKING:
@@ -213,9 +222,12 @@ def _revision() -> str:
     return str(_get_latest_schema_revision())
 
 
-ID = "rlexp.run"
-"""The tag with the tracked run's id, by which its MLflow run is found again."""
 PARENT = "mlflow.parentRunId"
+VIEW = f"mlflow.sharedViewState.{VIEW_KEY}"
+"""The tag of an experiment with the view of its runs, in the form that MLflow's pages store."""
+DATASET_NAME = 500
+DATASET_DIGEST = 36
+"""Most characters of a dataset's digest, which MLflow shows in parentheses after its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +246,7 @@ class MLflowRun:
         id: MLflow's id.
         status: MLflow's status.
         tags: Tags by key.
+        name: Its name.
         parameters: Keys of the parameters.
         metrics: The newest value of each metric.
         artifacts: The URI of the artifacts.
@@ -241,10 +254,21 @@ class MLflowRun:
 
     id: str
     status: str
+    name: str
     tags: Mapping[str, str]
     parameters: frozenset[str]
     metrics: Mapping[str, Latest]
     artifacts: str
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What the tracker itself keeps of the run."""
+        return bookkeeping_of(self.tags)
+
+    @property
+    def step(self) -> int:
+        """The step up to which all rows are stored; -1 for none."""
+        return step_of(self.kept)
 
 
 class Service:
@@ -273,13 +297,13 @@ class Service:
         """The name of the location in messages."""
         return self._location.shown
 
-    def enter(self, name: str) -> None:
-        """Find or create the experiment."""
+    def enter(self, name: str) -> str:
+        """Find or create the experiment; returns MLflow's id of it."""
         with tracker_errors(self._location):
             experiment = self._client.get_experiment_by_name(name)
             if experiment is None:
                 self._experiment = self._make(name)
-                return
+                return self._experiment
             if experiment.lifecycle_stage == "deleted":
                 raise TrackerRefused(
                     f"the experiment {name} in MLflow at {self._location.shown} was deleted: restore "
@@ -287,14 +311,12 @@ class Service:
                     "choose another name with tracker.mlflow.experiment"
                 )
             self._experiment = self._checked_id(experiment.experiment_id)
+            return self._experiment
 
     def find(self, run_id: str) -> list[MLflowRun]:
         """The runs with this tag: normally one, several after requests that timed out."""
         with tracker_errors(self._location):
-            # Ids consist of hexadecimal digits, so that nothing in them can end the quotes.
-            runs = self._client.search_runs(
-                [self._experiment], f"tags.`{ID}` = '{run_id}'", max_results=20
-            )
+            runs = self._client.search_runs([self._experiment], filter_of(run_id), max_results=20)
             return [_as_run(run) for run in runs]
 
     def has_children(self, run: str) -> bool:
@@ -303,17 +325,69 @@ class Service:
             nested = f"tags.`{PARENT}` = '{run}'"
             return bool(self._client.search_runs([self._experiment], nested, max_results=1))
 
-    def create(self, run_id: str, name: str, started: float, tags: Sequence[Text]) -> MLflowRun:
-        """Create a run with this tag."""
+    def last_end(self, parent: str) -> float | None:
+        """When the last run below a parent has ended, in seconds since 1970; None for none."""
+        with tracker_errors(self._location):
+            runs = self._client.search_runs(
+                [self._experiment],
+                f"tags.`{PARENT}` = '{parent}'",
+                order_by=["attributes.end_time DESC"],
+                max_results=1,
+            )
+            ends = [run.info.end_time for run in runs if run.info.end_time is not None]
+            return ends[0] / 1000 if ends else None
+
+    def create(self, name: str, started: float, tags: Sequence[Text]) -> MLflowRun:
+        """Create a run with these tags, one of which is its bookkeeping."""
         with tracker_errors(self._location):
             run = self._client.create_run(
                 self._experiment,
                 start_time=int(started * 1000),
-                tags={ID: run_id, **dict(tags)},
+                tags=dict(tags),
                 run_name=readable(name, NAME),
             )
             self._checked_id(run.info.run_id)
             return _as_run(run)
+
+    def rename(self, run: str, name: str) -> None:
+        """Give a run another name."""
+        with tracker_errors(self._location):
+            self._client.update_run(run, name=readable(name, NAME))
+
+    def add_dataset(self, run: str, task: str, seeds: str) -> None:
+        """Name the task and the seeds of a run as its dataset; a second call changes nothing."""
+        from mlflow.entities import Dataset, DatasetInput
+
+        dataset = Dataset(
+            name=readable(task, DATASET_NAME),
+            digest=readable(seeds, DATASET_DIGEST),
+            source_type="rlexp",
+            source=readable(task, DATASET_NAME),
+        )
+        with tracker_errors(self._location):
+            self._client.log_inputs(run, [DatasetInput(dataset)])
+
+    def share_view(self, columns: Sequence[str]) -> None:
+        """Store a view of the runs with columns of metrics, which `run_list_page` opens."""
+        state = {
+            # By time and not by score: a tuning score on one seed must not come first.
+            "orderByKey": "attributes.start_time",
+            "orderByAsc": False,
+            "searchFilter": "",
+            "startTime": "ALL",
+            "lifecycleFilter": "Active",
+            "modelVersionFilter": "All Runs",
+            "datasetsFilter": [],
+            "selectedColumns": [f"metrics.`{name}`" for name in columns],
+        }
+        text = json.dumps(state)
+        with tracker_errors(self._location):
+            if self._client.get_experiment(self._experiment).tags.get(VIEW) != text:
+                self._client.set_experiment_tag(self._experiment, VIEW, text)
+
+    def artifact_page(self, run: str, name: str) -> str:
+        """The address of an artifact within the pages of MLflow."""
+        return f"#/experiments/{self._experiment}/runs/{run}/artifacts/{quote(name)}"
 
     def delete(self, run: str) -> None:
         """Mark a run as deleted; MLflow can restore it."""
@@ -425,6 +499,7 @@ def _as_run(run: "Run") -> MLflowRun:
     return MLflowRun(
         id=run.info.run_id,
         status=run.info.status,
+        name=run.info.run_name,
         tags=run.data.tags,
         parameters=frozenset(run.data.params),
         metrics={m.key: Latest(m.value, m.timestamp) for m in metrics},

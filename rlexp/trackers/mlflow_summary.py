@@ -9,21 +9,43 @@ from hashlib import sha256
 from pathlib import Path
 
 from rlexp.errors import TrackerRefused
-from rlexp.trackers import ExperimentSummary, TrackedAggregate, TrackedWinner
+from rlexp.trackers import (
+    ExperimentSummary,
+    TrackedAggregate,
+    TrackedExperiment,
+    TrackedWinner,
+)
+from rlexp.trackers.mlflow_bookkeeping import bookkeeping_tag
 from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
-from rlexp.trackers.mlflow_service import ID, MLflowRun, Service
+from rlexp.trackers.mlflow_note import NOTE, PAGE, note_of
+from rlexp.trackers.mlflow_service import MLflowRun, Service
 
 MODEL = "model"
 """The folder of a run's artifacts that holds its model."""
 FIGURES = "figures"
 REPORT = "report"
-SENT = "rlexp.report"
-"""The tag with the digest of the figures and files that were uploaded."""
-ABOUT = "rlexp.aggregates"
-"""The tag with the names of all tags that describe aggregates."""
+SENT = "report"
+"""The bookkeeping with the digest of the figures and files that were uploaded."""
 COUNTS = ("n", "planned", "failed", "missing")
+ENDS = ("low", "high")
 METRIC = "metric"
 """The tag with the name of the aggregate."""
+WINNER = "winner"
+"""The tag with the winner of a sweep; its hyperparameters are tags below it."""
+AGGREGATE_TAGS = frozenset(
+    {
+        *("task", "phase", "score_rule", METRIC, "in_words"),
+        *("method", "level", "resampling_seed", "reason", "seeds", WINNER),
+    }
+)
+"""Tags of a group's run that the summary writes; the task may follow after a slash."""
+PHASE_MEANS = "mean_"
+OPTIMISM = "optimism"
+SWEEP_METRICS = frozenset(
+    {OPTIMISM, *(f"{PHASE_MEANS}{phase}" for phase in ("tuning", "selection", "test"))}
+)
+RUN = "rlexp.run"
+"""The tag of a model version with the id of the run that trained it."""
 MOST = 900
 
 
@@ -33,11 +55,13 @@ class SummaryWriter:
 
     Attributes:
         service: The connection to MLflow.
+        experiment: The experiment.
         parent: Returns the MLflow run of a group.
         register: The name under which a winner's model is registered; None: it is not.
     """
 
     service: Service
+    experiment: TrackedExperiment
     parent: Callable[[str], MLflowRun]
     register: str | None
 
@@ -51,26 +75,53 @@ class SummaryWriter:
         by_label: dict[str, list[TrackedAggregate]] = defaultdict(list)
         for aggregate in summary.aggregates:
             by_label[aggregate.label].append(aggregate)
-        for group in dict.fromkeys([*summary.groups, *by_label]):
-            self._write_group(self.parent(group), by_label[group], summary)
+        groups = list(dict.fromkeys([*summary.groups, *by_label]))
+        parents = {group: self.parent(group) for group in groups}
+        # The first group is the sweep, where there is one. Its run alone carries the report.
+        page = self._upload(parents[groups[0]], summary) if groups else None
+        for group in groups:
+            if self.experiment.is_sweep and group == self.experiment.name:
+                self._write_sweep(parents[group], summary, page)
+            else:
+                self._write_label(parents[group], by_label[group], summary, page)
+        self.service.share_view(_columns(summary.aggregates))
         if self.register is not None and summary.winner is not None:
             self._register(self.register, summary.winner, summary.aggregates)
 
-    def _write_group(
-        self, parent: MLflowRun, aggregates: Sequence[TrackedAggregate], summary: ExperimentSummary
+    def _write_label(
+        self,
+        parent: MLflowRun,
+        aggregates: Sequence[TrackedAggregate],
+        summary: ExperimentSummary,
+        page: str | None,
     ) -> None:
-        now = time.time()
-        self._measure(parent, _aggregate_metrics(aggregates), int(now * 1000))
-        self._tag(parent, aggregates)
-        self._upload(parent, summary)
-        complete = not any(aggregate.missing for aggregate in aggregates)
+        self._measure(parent, _aggregate_metrics(aggregates))
+        note = note_of(self.experiment, summary, aggregates, page)
+        self._tag(parent, {**_aggregate_tags(aggregates), NOTE: note})
+        self._finish(parent, complete=not any(aggregate.missing for aggregate in aggregates))
+
+    def _write_sweep(
+        self, parent: MLflowRun, summary: ExperimentSummary, page: str | None
+    ) -> None:
+        """Write what a sweep has found: the test score of its winner is its score."""
+        won = _of_winner(summary)
+        tags = {**_aggregate_tags(won), **_winner_tags(summary.winner)}
+        self._measure(parent, {**_aggregate_metrics(won), **_phase_metrics(summary)})
+        self._tag(parent, {**tags, NOTE: note_of(self.experiment, summary, won, page)})
+        complete = summary.winner is not None and not any(a.missing for a in summary.aggregates)
+        self._finish(parent, complete=complete)
+
+    def _finish(self, parent: MLflowRun, *, complete: bool) -> None:
+        """End the run of a group when its last run has ended; reopen it where runs are missing."""
         if complete and parent.status != "FINISHED":
-            self.service.set_status(parent.id, "FINISHED", now)
+            ended = self.service.last_end(parent.id)
+            self.service.set_status(parent.id, "FINISHED", time.time() if ended is None else ended)
         elif not complete and parent.status != "RUNNING":
             self.service.set_status(parent.id, "RUNNING")
 
-    def _measure(self, parent: MLflowRun, numbers: Mapping[str, float], now: int) -> None:
+    def _measure(self, parent: MLflowRun, numbers: Mapping[str, float]) -> None:
         """Write the numbers that changed, with times after those of the old numbers."""
+        now = int(time.time() * 1000)
         names = _number_names(parent)
         # MLflow cannot delete a metric: NaN replaces a number that no longer exists.
         removed = {
@@ -88,26 +139,31 @@ class SummaryWriter:
         for batch in batches(changed, MOST):
             self.service.measure(parent.id, batch)
 
-    def _tag(self, parent: MLflowRun, aggregates: Sequence[TrackedAggregate]) -> None:
-        tags = dict(tags_of(_aggregate_tags(aggregates)))
-        names = ",".join(tags)
-        before = parent.tags.get(ABOUT, "").split(",")
-        self.service.untag(parent.id, [k for k in before if k in parent.tags and k not in tags])
-        if any(parent.tags.get(key) != value for key, value in tags.items()):
-            self.service.write(parent.id, [*tags.items(), *tags_of({ABOUT: names})])
+    def _tag(self, parent: MLflowRun, texts: Mapping[str, object]) -> None:
+        """Write the tags that changed, and remove those that no longer hold."""
+        tags = dict(tags_of(texts))
+        known = (k for k in parent.tags if _is_summary_tag(k))
+        self.service.untag(parent.id, [k for k in known if k not in tags])
+        changed = [(k, v) for k, v in tags.items() if parent.tags.get(k) != v]
+        if changed:
+            self.service.write(parent.id, changed)
 
-    def _upload(self, parent: MLflowRun, summary: ExperimentSummary) -> None:
+    def _upload(self, parent: MLflowRun, summary: ExperimentSummary) -> str | None:
+        """Upload figures and report if they have changed; returns the address of the report."""
         content: dict[str, Path | str] = {
             f"{FIGURES}/{name}.svg": text for name, text in summary.figures.items()
         }
         content |= {f"{REPORT}/{name}": path for name, path in summary.files.items()}
         digest = _digest(content)
-        if not content or parent.tags.get(SENT) == digest:
-            return
-        for name, what in content.items():
-            self.service.upload(parent.id, name, what)
-        # Written last: an upload that breaks off has no digest and is repeated.
-        self.service.write(parent.id, [(SENT, digest)])
+        if content and parent.kept.get(SENT) != digest:
+            for name, what in content.items():
+                self.service.upload(parent.id, name, what)
+            # Written last: an upload that breaks off has no digest and is repeated.
+            kept = {**parent.kept, SENT: digest}
+            self.service.write(parent.id, [bookkeeping_tag(kept)])
+        if PAGE not in summary.files:
+            return None
+        return self.service.artifact_page(parent.id, f"{REPORT}/{PAGE}")
 
     def _register(
         self, name: str, winner: TrackedWinner, aggregates: Sequence[TrackedAggregate]
@@ -121,7 +177,7 @@ class SummaryWriter:
                 f"tracker.mlflow.register: the winner's run {winner.run.name} has no model in "
                 "MLflow; it was uploaded with tracker.mlflow.models=false, or is not complete"
             )
-        tags = {"trial": winner.trial, ID: winner.run.id}
+        tags = {"trial": winner.trial, RUN: winner.run.id}
         for aggregate in aggregates:
             if (aggregate.label, aggregate.task) == (winner.run.label, winner.run.task):
                 tags |= {
@@ -137,7 +193,9 @@ def _aggregate_metrics(aggregates: Sequence[TrackedAggregate]) -> dict[str, floa
     numbers = {}
     for aggregate in aggregates:
         counts = {name: getattr(aggregate, name) for name in COUNTS}
-        for name, number in {**aggregate.numbers, **counts}.items():
+        # Runs of seeds have their score under the same name: one column sorts both.
+        score = {"score": None if aggregate.estimate is None else aggregate.estimate.estimate}
+        for name, number in {**score, **aggregate.numbers, **counts}.items():
             if number is not None:
                 numbers[legal_key(name + _key_suffix(aggregate, aggregates))] = float(number)
     return numbers
@@ -152,11 +210,51 @@ def _aggregate_tags(aggregates: Sequence[TrackedAggregate]) -> dict[str, object]
             "score_rule": aggregate.score_rule,
             METRIC: aggregate.metric,
             "in_words": aggregate.in_words,
+            "seeds": ", ".join(str(seed) for seed in sorted(aggregate.scores)) or None,
             **_interval(aggregate),
         }
         which = _key_suffix(aggregate, aggregates)
         texts |= {f"{name}{which}": value for name, value in values.items()}
     return texts
+
+
+def _columns(aggregates: Sequence[TrackedAggregate]) -> list[str]:
+    """The metrics by which a reader of the list of runs finds the answer."""
+    ends = [f"{metric}_{end}" for metric in {a.metric: None for a in aggregates} for end in ENDS]
+    # MLflow sorts them by name. One more would hide the score behind the edge of the page.
+    keys = ("score", *ends, "n")
+    tasks = [_key_suffix(a, aggregates) for a in aggregates]
+    return [legal_key(k + task) for k in keys for task in dict.fromkeys(["", *tasks])]
+
+
+def _of_winner(summary: ExperimentSummary) -> list[TrackedAggregate]:
+    """The aggregates of the winner's test runs; empty before it has a score."""
+    run = None if summary.winner is None else summary.winner.run
+    return [a for a in summary.aggregates if run is not None and a.label == run.label]
+
+
+def _winner_tags(winner: TrackedWinner | None) -> dict[str, object]:
+    if winner is None:
+        return {}
+    values = {f"{WINNER}/{key}": value for key, value in winner.parameters.items()}
+    return {WINNER: f"trial {winner.trial}", **values}
+
+
+def _phase_metrics(summary: ExperimentSummary) -> dict[str, float]:
+    """The mean score of the winner in each phase, and the optimism of tuning, as in the report."""
+    if summary.answer is None:
+        return {}
+    means = {
+        f"{PHASE_MEANS}{phase.phase}": phase.mean.estimate
+        for phase in summary.answer.phases
+        if phase.mean is not None
+    }
+    gap = summary.answer.optimism
+    return means if gap is None else {**means, OPTIMISM: gap}
+
+
+def _is_summary_tag(key: str) -> bool:
+    return key == NOTE or key.partition("/")[0] in AGGREGATE_TAGS
 
 
 def _interval(aggregate: TrackedAggregate) -> dict[str, object]:
@@ -183,7 +281,12 @@ def _key_suffix(aggregate: TrackedAggregate, aggregates: Sequence[TrackedAggrega
 def _number_names(parent: MLflowRun) -> set[str]:
     """Names of all numbers that a group may have, under every aggregate used so far."""
     led = {v for k, v in parent.tags.items() if k.partition("/")[0] == METRIC} | {"iqm"}
-    return {*COUNTS, *(f"{name}{end}" for name in led for end in ("", "_low", "_high"))}
+    return {
+        "score",
+        *COUNTS,
+        *SWEEP_METRICS,
+        *(f"{name}{end}" for name in led for end in ("", "_low", "_high")),
+    }
 
 
 def _is_same(value: float, other_value: float) -> bool:

@@ -16,6 +16,8 @@ FILE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 """The folder of the artifacts, beside the database."""
 SCHEMES = ("http", "https", "sqlite")
+VIEW_KEY = "rlexp"
+"""The name of the view that the tracker stores: the runs with their scores."""
 FORMS = "http(s)://HOST:PORT or sqlite:///FILE, or null for mlflow.db beside runs/"
 
 
@@ -184,3 +186,18 @@ def _split(uri: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts
+
+
+def run_list_page(server: str, experiment: str | None) -> str:
+    """The address of an experiment's list of runs, with their scores.
+
+    Without the type of workflow, MLflow opens its page on traces of language models.
+
+    Args:
+        server: The address of the server or of `mlflow ui`.
+        experiment: MLflow's id of the experiment; None for the list of all experiments.
+    """
+    page = f"{server.rstrip('/')}/#/experiments"
+    if experiment is None:
+        return f"{page}?workflowType=machine_learning"
+    return f"{page}/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={VIEW_KEY}"

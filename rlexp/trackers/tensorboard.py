@@ -1,11 +1,12 @@
 """The TensorBoard tracker: writes event files beside `runs/`, one folder for each run."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
@@ -20,11 +21,20 @@ from rlexp.trackers import (
     TrackedRun,
     TrackerConnection,
 )
-from rlexp.trackers.flatten import flattened
+from rlexp.trackers.event_file import EventFileWriter
+from rlexp.trackers.parameters import telling_parameters
+from rlexp.trackers.tensorboard_columns import declare_columns
 from rlexp.trackers.viewing import not_installed, shown_path
 
 OWNER = ".experiment"
 """The file that holds the id of the experiment to which the folder belongs."""
+RUN = ".run"
+"""The file that names the run to which a folder belongs, which stays when the run starts anew."""
+AGGREGATES = "~ aggregates"
+"""The folder of the aggregates; TensorBoard sorts its name after those of all runs."""
+ILLEGAL = re.compile(r"[/\\\x00-\x1f\x7f]")
+LONGEST = 200
+"""Most bytes of the name of a run's folder."""
 STATUS = {"completed": 1, "pruned": 1, "failed": 2}
 """Status numbers of the hyperparameter plug-in: success, failure; 0 (unknown) for other states."""
 
@@ -54,9 +64,8 @@ class TensorBoard:
             import tensorboard.compat.proto.event_pb2  # noqa: F401
         except ImportError as error:
             raise not_installed(self.package) from error
-        return TensorBoardSink(
-            _experiment_folder(Path(self.destination(experiment.project)), experiment)
-        )
+        folder = _experiment_folder(Path(self.destination(experiment.project)), experiment)
+        return TensorBoardSink(folder, experiment)
 
 
 def _experiment_folder(parent: Path, experiment: TrackedExperiment) -> Path:
@@ -75,15 +84,17 @@ def _experiment_folder(parent: Path, experiment: TrackedExperiment) -> Path:
 class TensorBoardSink:
     """Writes the event files of an experiment; overwrites bytes after the sync position."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write into a folder, which is created when needed."""
+    def __init__(self, folder: Path, experiment: TrackedExperiment) -> None:
+        """Write an experiment into a folder, which is created when needed."""
         self._folder = folder
+        self._experiment = experiment
         self._open: dict[str, EventFileWriter] = {}
 
     def begin(self, run: TrackedRun, reached: SyncPosition) -> SyncPosition:
         """Continue at the sync position, or start the file again; see `TrackerConnection.begin`."""
         # TensorBoard reads only files whose names contain `tfevents`.
-        path = self._folder / run.name / f"events.out.tfevents.{int(run.started):010d}.rlexp"
+        folder = self._run_folder(run)
+        path = folder / f"events.out.tfevents.{int(run.started):010d}.rlexp"
         length = int(reached.kept.get("length") or 0)
         # A shorter file lost bytes that had counted as stored (a crash of the machine, another copy
         # of the folder): only a new file is complete again.
@@ -107,8 +118,11 @@ class TensorBoardSink:
         # them, so that its file never holds two scores.
         file = self._open.pop(run.id)
         length = file.length()
-        for value in _hyperparameters(f"{self._folder.name} {run.name}", run, ended):
+        name = f"{self._folder.name} {run.title_in(self._experiment)}"
+        settings = _settings(self._experiment, run)
+        for value in _hyperparameters(name, settings, run, ended):
             file.summary(value, 0, ended.time)
+        declare_columns(self._folder, settings)
         if ended.score is not None:
             file.scalars({"score": ended.score}, ended.step, ended.time)
         file.length()
@@ -116,18 +130,46 @@ class TensorBoardSink:
         return SyncPosition(step=file.step, kept={"length": length})
 
     def summarise(self, summary: ExperimentSummary) -> None:
-        """Rewrite the file with the aggregates of each label."""
+        """Rewrite the file with the aggregates of each label.
+
+        Each aggregate stands at the number of environment steps after which its runs are scored, so
+        that it is beside the ends of their curves.
+        """
         for aggregate in summary.aggregates:
             if aggregate.estimate is not None:
-                label = f"{aggregate.label} {aggregate.task}".replace("/", "_")
-                path = self._folder / "summary" / label / "events.out.tfevents.0000000000.rlexp"
-                file = EventFileWriter(path, 0, 0.0)
-                file.scalars(dict(_aggregate_scalars(aggregate)), aggregate.n, 0.0)
-                file.summary(
-                    _text_summary("aggregate/in words", aggregate.in_words), aggregate.n, 0.0
-                )
+                folder = self._folder / AGGREGATES / _folder_name(aggregate)
+                file = EventFileWriter(folder / "events.out.tfevents.0000000000.rlexp", 0, 0.0)
+                step = _budget_of(self._experiment, aggregate)
+                file.scalars(dict(_aggregate_scalars(aggregate)), step, 0.0)
+                file.summary(_text_summary("~ aggregate/in words", aggregate.in_words), step, 0.0)
+                if summary.answer is not None:
+                    answer = f"{summary.answer.text}. {summary.answer.basis}".strip()
+                    file.summary(_text_summary("~ aggregate/answer", answer), step, 0.0)
                 file.length()
                 file.close()
+
+    def _run_folder(self, run: TrackedRun) -> Path:
+        """The folder of a run, which TensorBoard shows as its name.
+
+        The folder is renamed where the label of the run has become known since the last push.
+        """
+        title = _as_folder(run.title_in(self._experiment))
+        for name in (title, f"{title} {_as_folder(run.name)[-10:]}"):
+            folder = self._folder / name
+            owner = folder / RUN
+            if not folder.exists() or (owner.is_file() and owner.read_text() == run.name):
+                break
+        if not folder.exists():
+            former = self._former_folder(run)
+            if former is not None:
+                former.rename(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RUN).write_text(run.name)
+        return folder
+
+    def _former_folder(self, run: TrackedRun) -> Path | None:
+        owners = self._folder.glob(f"*/{RUN}")
+        return next((o.parent for o in owners if o.read_text() == run.name), None)
 
     def close(self) -> None:
         """Close every file."""
@@ -136,70 +178,26 @@ class TensorBoardSink:
         self._open.clear()
 
 
-@dataclass(slots=True)
-class EventFileWriter:
-    """Writes one event file, after its first `kept` bytes."""
-
-    path: Path
-    kept: int
-    begun: float
-    step: int = -1
-    _file: IO[bytes] = field(init=False)
-    _writer: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Cut the file to the bytes that are kept; a new file begins with the version record."""
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("r+b" if self.kept else "wb")
-        self._file.truncate(self.kept)
-        self._file.seek(self.kept)
-        self._writer = RecordWriter(self._file)
-        if not self.kept:
-            event = Event(wall_time=self.begun, file_version="brain.Event:2")
-            self._writer.write(event.SerializeToString())
-
-    def scalars(self, metrics: Mapping[str, float], step: int, time: float) -> None:
-        """Write values of metrics at one step."""
-        from tensorboard.compat.proto.summary_pb2 import Summary as Values
-
-        values = [
-            Values.Value(tag=k, simple_value=_to_single_precision(v)) for k, v in metrics.items()
-        ]
-        self.summary(Values(value=values), step, time)
-
-    def summary(self, values: Any, step: int, time: float) -> None:
-        """Write values of any kind at one step."""
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self._writer.write(Event(wall_time=time, step=step, summary=values).SerializeToString())
-
-    def length(self) -> int:
-        """Flush to the operating system; returns the length of the file in bytes."""
-        self._file.flush()
-        return self._file.tell()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def _settings(experiment: TrackedExperiment, run: TrackedRun) -> dict[str, Any]:
+    """What tells a run apart from the others: its page has a column for each of these."""
+    about = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
+    if run.trial is not None:
+        about["trial"] = run.trial
+    settings = {**about, **telling_parameters(experiment, run)}
+    # The plug-in accepts scalars only.
+    return {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
 
 
-def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]:
+def _hyperparameters(
+    name: str, settings: Mapping[str, Any], run: TrackedRun, ended: RunEnd
+) -> Iterator[Any]:
     """The summaries for the hyperparameter plug-in: settings, then the end of the session."""
     from tensorboard.compat.proto.summary_pb2 import Summary as Values
     from tensorboard.plugins.hparams import metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-    about = {"label": run.label, "task": run.task, "phase": run.phase, "seed": run.seed}
-    if run.trial is not None:
-        about["trial"] = run.trial
-    # The plug-in accepts scalars only.
-    settings = {**about, **flattened(run.configuration)}
-    scalars = {k: v for k, v in settings.items() if isinstance(v, bool | int | float | str)}
-    yield hparams_pb(scalars, trial_id=name, start_time_secs=run.started)
+    yield hparams_pb(dict(settings), trial_id=name, start_time_secs=run.started)
     end = SessionEndInfo(status=STATUS.get(ended.state, 0), end_time_secs=ended.time)
     value = Values.Value(
         tag=metadata.SESSION_END_INFO_TAG,
@@ -209,12 +207,43 @@ def _hyperparameters(name: str, run: TrackedRun, ended: RunEnd) -> Iterator[Any]
     yield Values(value=[value])
 
 
+def _folder_name(aggregate: TrackedAggregate) -> str:
+    return _as_folder(f"{aggregate.label} {aggregate.task}")
+
+
+def _as_folder(text: str) -> str:
+    """A text as the name of a folder; a changed name ends in a hash, so that names stay different."""
+    name = ILLEGAL.sub("_", text).strip(". ") or "_"
+    # Linux limits a name to 255 bytes.
+    if name == text and len(name.encode()) <= LONGEST:
+        return name
+    mark = sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    short = name.encode("utf-8", "replace")[: LONGEST - 9].decode("utf-8", "ignore")
+    return f"{short} {mark}"
+
+
+def _budget_of(experiment: TrackedExperiment, aggregate: TrackedAggregate) -> int:
+    """The environment steps of the runs of an aggregate; 0 where the definition has none."""
+    labelled = [c for c in experiment.configurations if c.get("label") == aggregate.label]
+    on_task = [c for c in labelled if c.get("task") == aggregate.task]
+    # The winner of a sweep has the budget of the sweep's default configuration.
+    for configuration in (*on_task, *experiment.configurations):
+        budget = configuration.get("budget")
+        steps = budget.get("steps") if isinstance(budget, Mapping) else None
+        if isinstance(steps, int):
+            return steps
+    return 0
+
+
 def _aggregate_scalars(aggregate: TrackedAggregate) -> Iterator[tuple[str, float]]:
+    if aggregate.estimate is not None:
+        # Under the name of the scores of single runs, so that one chart shows both.
+        yield "score", aggregate.estimate.estimate
     names = (aggregate.metric, "low", "high", "n", "planned", "failed", "missing")
     counts = (aggregate.n, aggregate.planned, aggregate.failed, aggregate.missing)
     for name, value in zip(names, (*aggregate.numbers.values(), *counts), strict=True):
         if value is not None:
-            yield f"aggregate/{name}", float(value)
+            yield f"~ aggregate/{name}", float(value)
 
 
 def _text_summary(tag: str, text: str) -> Any:
@@ -226,12 +255,3 @@ def _text_summary(tag: str, text: str) -> Any:
     about = metadata.create_summary_metadata(display_name="", description="")
     tensor = make_tensor_proto(text.encode())
     return Values(value=[Values.Value(tag=tag, metadata=about, tensor=tensor)])
-
-
-def _to_single_precision(value: float) -> float:
-    """The value, infinite if it is too large for single precision."""
-    # protobuf raises an error for a finite value that does not fit into a float.
-    largest = 3.4e38
-    if isfinite(value) and abs(value) > largest:
-        return float("inf") if value > 0 else float("-inf")
-    return value

@@ -20,9 +20,11 @@ LONGEST = 128
 LONGEST_TAG = 64
 CONFIGURATION = ("agent", "algorithm", "environment", "budget", "compute")
 """The parts of a run's configuration that its seeds and phases share."""
-SCORES = ("label", "task", "phase", "seed", "score", "score_rule")
+SCORES = ("label", "task", "phase", "seed", "state", "score", "score_rule")
 COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
 INTERVAL = ("low", "high", "level", "method", "seed", "in words")
+SCORED = "completed"
+"""The state of every run with a score."""
 _ACTIVE = re.compile(
     r"<\s*(script|foreignobject|iframe|object|embed)|\bon\w+\s*=|javascript:", re.IGNORECASE
 )
@@ -136,10 +138,11 @@ def _row(aggregate: TrackedAggregate) -> list[Any]:
 
 
 def _scores(aggregate: TrackedAggregate) -> Iterator[list[Any]]:
-    """A row with the score of each seed that has one."""
+    """A row for each planned run; one that failed or is missing has a state and no score."""
     a = aggregate
-    for seed, score in sorted(a.scores.items()):
-        yield [a.label, a.task, a.phase, seed, score, a.score_rule]
+    for seed in sorted({*a.scores, *a.unscored}):
+        state = a.unscored.get(seed, SCORED)
+        yield [a.label, a.task, a.phase, seed, state, a.scores.get(seed), a.score_rule]
 
 
 def _configurations(

@@ -67,7 +67,7 @@ def shell_in(study: Path, name: str, home: Path) -> "pexpect.spawn[str]":
         name,
         list(SHELLS[name]),
         cwd=str(study),
-        env=environment,  # type: ignore[arg-type]
+        env=environment,
         encoding="utf-8",
         timeout=PATIENCE,
         dimensions=(50, 300),

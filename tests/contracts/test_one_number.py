@@ -21,7 +21,9 @@ import rlexp
 from rlexp.app.execution.request import read_request
 from rlexp.app.exporting.huggingface import ModelCard, describe_result, render_card
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.reporting.build import experiment_card
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.mirror_entry import answer_reader
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
@@ -44,7 +46,7 @@ from rlexp.trackers.interval_figure import draw_intervals
 from rlexp.trackers.mlflow_summary import _aggregate_metrics as numbers_in_mlflow
 from rlexp.trackers.mlflow_summary import _aggregate_tags as tags_in_mlflow
 from rlexp.trackers.tensorboard import TensorBoardSink
-from rlexp.trackers.wandb import summary_request
+from rlexp.trackers.wandb_requests import summary_request
 
 CARTPOLE, ACROBOT = "CartPole-v1", "Acrobot-v1"
 SCORES = {
@@ -235,16 +237,21 @@ def summary_of(study: Study, name: str) -> list[TrackedAggregate]:
     """The aggregates that trackers receive, also written to TensorBoard."""
     paths = study.workspace.layout.experiment(name)
     labels = RunLabels(paths)
+    experiment = tracked_experiment(paths, labels)
     summary, _ = read_summary(
-        paths, tracked_experiment(paths, labels), labels, HeadlineAggregate()
+        paths, experiment, labels, HeadlineAggregate(), answer_reader(study.workspace)
     )
+    card = experiment_card(name, None, study.workspace)
+    assert card is not None
+    assert summary.answer is not None
+    assert (card.text, card.basis) == (summary.answer.text, summary.answer.basis)
     tracked_aggregates = summary.aggregates
-    rows = summary_request(tracked_experiment(paths, labels), summary)["rows"]
+    rows = summary_request(experiment, summary)["rows"]
     for aggregate, row in zip(tracked_aggregates, rows, strict=True):
         assert aggregate.estimate is not None
         numbers = (aggregate.estimate.estimate, aggregate.estimate.low, aggregate.estimate.high)
         assert (*numbers, aggregate.in_words) == (*row[7:10], row[-1])
-    TensorBoardSink(study.workspace.folder / "tensorboard" / name).summarise(summary)
+    TensorBoardSink(study.workspace.folder / "tensorboard" / name, experiment).summarise(summary)
     return list(tracked_aggregates)
 
 
@@ -256,21 +263,23 @@ def test_trackers_receive_the_same(study: Study, name: str) -> None:
     for aggregate in tracked_aggregates:
         estimate = expected[aggregate.label, aggregate.task]
         expected_metrics = {
+            "score": estimate.estimate,
             "iqm": estimate.estimate,
             "iqm_low": estimate.low,
             "iqm_high": estimate.high,
         }
         mlflow_metrics = numbers_in_mlflow([aggregate])
         assert {k: v for k, v in expected_metrics.items() if v is not None} == {
-            k: v for k, v in mlflow_metrics.items() if k.startswith("iqm")
+            k: v for k, v in mlflow_metrics.items() if k.startswith(("iqm", "score"))
         }
         tags = tags_in_mlflow([aggregate])
         assert (sentence("IQM", estimate), estimate.reason) == (tags["in_words"], tags["reason"])
         assert in_table(estimate) in draw_intervals([aggregate])
         scalars = in_tensorboard(study, name, aggregate)
-        assert scalars["aggregate/in words"] == sentence("IQM", estimate)
-        assert scalars["aggregate/iqm"] == pytest.approx(estimate.estimate, rel=1e-6)
-        assert ("aggregate/low" in scalars) == (estimate.low is not None)
+        assert scalars["~ aggregate/in words"] == sentence("IQM", estimate)
+        assert scalars["~ aggregate/iqm"] == pytest.approx(estimate.estimate, rel=1e-6)
+        assert scalars["score"] == scalars["~ aggregate/iqm"]
+        assert ("~ aggregate/low" in scalars) == (estimate.low is not None)
 
 
 def in_tensorboard(study: Study, name: str, aggregate: TrackedAggregate) -> dict[str, Any]:
@@ -278,7 +287,7 @@ def in_tensorboard(study: Study, name: str, aggregate: TrackedAggregate) -> dict
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
 
-    folder = study.workspace.folder / "tensorboard" / name / "summary"
+    folder = study.workspace.folder / "tensorboard" / name / "~ aggregates"
     (path,) = (folder / f"{aggregate.label} {aggregate.task}").glob("*tfevents*")
     values = (v for event in EventFileLoader(str(path)).Load() for v in event.summary.value)
     contents = {value.tag: make_ndarray(value.tensor).item() for value in values}

@@ -50,7 +50,10 @@ class SlowMirror(OptunaStudyMirror):
         """Nothing needs to be opened."""
 
     def sync(
-        self, trials: Sequence[MirroredTrial], attributes: Mapping[str, Any] | None = None
+        self,
+        trials: Sequence[MirroredTrial],
+        attributes: Mapping[str, Any] | None = None,
+        notes: Mapping[int | None, str] | None = None,
     ) -> None:
         """Record the number of trials, then call `act`."""
         self.sizes.append(len(trials))

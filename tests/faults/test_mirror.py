@@ -46,7 +46,7 @@ def points(study: StudyFolder) -> Counter[tuple[str, int]]:
 
     return Counter(
         (value.tag, event.step)
-        for path in (study.folder / "tensorboard" / "one").glob("ppo-*/*tfevents*")
+        for path in (study.folder / "tensorboard" / "one").glob("ppo */*tfevents*")
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
         if not value.tag.startswith("_hparams_") and value.tag != "score"
@@ -65,9 +65,7 @@ def recorded_points(study: StudyFolder) -> Counter[tuple[str, int]]:
 def mirrors(study: StudyFolder) -> list[int]:
     """The process ids of the mirrors of this study."""
     processes = [
-        p
-        for p in study.processes()
-        if "rlexp.app.tracking.mirror_process" in " ".join(p.cmdline())
+        p for p in study.processes() if "rlexp.app.reporting.mirror_entry" in " ".join(p.cmdline())
     ]
     return [p.pid for p in processes]
 

@@ -1,6 +1,7 @@
 """MLflow for the tests of trackers: a SQLite file, or a real server with PostgreSQL."""
 
 import atexit
+import json
 import math
 import os
 import shutil
@@ -66,10 +67,11 @@ class MlflowReader:
     uri: str
 
     def runs(self, key: str, value: str) -> list["Run"]:
-        """All runs with this tag, in any experiment."""
+        """All runs whose bookkeeping has this value, in any experiment."""
         client = self.client()
         experiments = [e.experiment_id for e in client.search_experiments()]
-        return list(client.search_runs(experiments, f"tags.`{key}` = '{value}'"))
+        runs = client.search_runs(experiments, f'tags.`rlexp` LIKE \'%"{key}":"{value}"%\'')
+        return list(runs)
 
     def points(self, run: "Run") -> list[Point]:
         """Every point of a run except its score."""
@@ -85,18 +87,18 @@ class MlflowReader:
                 points=self.points(mlflow_run),
                 score=mlflow_run.data.metrics.get("score"),
                 state=mlflow_run.data.tags.get("state", mlflow_run.info.status),
-                group=mlflow_run.data.tags["rlexp.group"],
+                group=bookkeeping(mlflow_run)["group"],
                 settings=mlflow_run.data.params,
             )
-            for mlflow_run in self.runs("rlexp.run", run.id)
+            for mlflow_run in self.runs("run", run.id)
         ]
 
     def parents(self, experiment: TrackedExperiment) -> dict[str, "Run"]:
         """The runs that represent groups, by group."""
-        runs = self.runs("rlexp.experiment", experiment.id)
+        runs = self.runs("experiment", experiment.id)
         parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-        assert set(Counter(run.data.tags["rlexp.group"] for run in parents).values()) <= {1}
-        return {run.data.tags["rlexp.group"]: run for run in parents}
+        assert set(Counter(bookkeeping(run)["group"] for run in parents).values()) <= {1}
+        return {bookkeeping(run)["group"]: run for run in parents}
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
         """See `Backend.aggregates`."""
@@ -265,6 +267,12 @@ def _value(stored: float) -> float:
     if abs(stored) == LARGEST:
         return math.copysign(math.inf, stored)
     return stored
+
+
+def bookkeeping(run: "Run") -> dict[str, Any]:
+    """The values in the tag that only the tracker needs."""
+    values: dict[str, Any] = json.loads(run.data.tags["rlexp"])
+    return values
 
 
 def only_run(backend: MlflowReader, experiment: TrackedExperiment, run: TrackedRun) -> ShownRun:

@@ -23,15 +23,16 @@ class TensorBoardBackend:
         return TensorBoard(folder=str(self.folder))
 
     def shown_runs(self, experiment: TrackedExperiment, run: TrackedRun) -> Sequence[ShownRun]:
-        files = sorted((self._of(experiment) / run.name).glob("*tfevents*"))
+        owners = [o for o in self._of(experiment).glob("*/.run") if o.read_text() == run.name]
+        files = sorted(path for owner in owners for path in owner.parent.glob("*tfevents*"))
         return [_shown_run(path) for path in files]
 
     def aggregates(self, experiment: TrackedExperiment) -> Mapping[str, float]:
-        folder = self._of(experiment) / "summary"
+        folder = self._of(experiment) / "~ aggregates"
         iqms = {}
         for path in sorted(folder.glob("*/*tfevents*")):
             label = path.parent.name.split(" ", maxsplit=1)[0]
-            (iqms[label],) = [v for k, _, v in _points(path) if k == "aggregate/iqm"]
+            (iqms[label],) = [v for k, _, v in _points(path) if k == "~ aggregate/iqm"]
         return iqms
 
     def _of(self, experiment: TrackedExperiment) -> Path:
@@ -73,7 +74,8 @@ def _points(path: Path) -> list[Point]:
         (value.tag, event.step, float(make_ndarray(value.tensor)))
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
-        if not value.tag.startswith("_hparams_") and value.tag != "aggregate/in words"
+        if not value.tag.startswith("_hparams_")
+        and value.metadata.plugin_data.plugin_name != "text"
     ]
 
 

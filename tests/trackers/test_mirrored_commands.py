@@ -42,7 +42,7 @@ PRELOAD = (
         "rlexp.cli",
         "rlexp.app.commands.train.run",
         "rlexp.app.commands.order.sync",
-        "rlexp.app.tracking.mirror_process",
+        "rlexp.app.reporting.mirror_entry",
         "mlflow",
         "hydra",
     ),

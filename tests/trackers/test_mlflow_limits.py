@@ -16,6 +16,7 @@ from rlexp.trackers.mlflow_limits import (
     readable,
     tags_of,
 )
+from rlexp.trackers.parameters import parameters
 
 NAMES = st.one_of(
     st.text(max_size=300),
@@ -66,15 +67,21 @@ def test_values_can_be_stored(text: str) -> None:
     assert "\x00" not in stored
 
 
-def test_parameters_are_values_by_dotted_keys() -> None:
-    """Parameters have dotted keys; texts stay texts, and numbers are written as JSON."""
-    parameters = parameters_of({"a": {"b": 1e-3, "c": "word"}, "d": [64, None], "e": {}})
-    assert parameters == [
+def test_parameters_are_used_values_by_dotted_keys() -> None:
+    """Texts stay texts, numbers are written as JSON; null, false, empty and classes are absent."""
+    configuration = {
+        "a": {"b": 1e-3, "c": "word", "_target_": "x.Y", "use_sde": False, "zero": 0.0},
+        "algorithm": {"plug_in": {"group": "algorithm", "name": "ppo", "version": 1}},
+        "d": [64, None],
+        "e": {},
+        "seed": 3,
+    }
+    assert parameters_of(parameters(configuration)) == [
+        ("algorithm", "ppo"),
         ("a.b", "0.001"),
         ("a.c", "word"),
+        ("a.zero", "0.0"),
         ("d.0", "64"),
-        ("d.1", "null"),
-        ("e", "{}"),
     ]
 
 

@@ -1,5 +1,6 @@
 """Runs in MLflow are complete and without repetition after any failure."""
 
+import getpass
 import json
 import math
 from collections.abc import Iterator
@@ -8,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mlflow_backend import SqliteBackend, mlflow_backend
+from mlflow_backend import SqliteBackend, bookkeeping, mlflow_backend
 from tracked_samples import (
     START_TIME,
+    aggregate,
     experiment_of,
     points,
     preserved_environment,
@@ -21,7 +23,13 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerUnreachable
-from rlexp.trackers import SyncPosition, TrackedExperiment, TrackedRun, TrackerConnection
+from rlexp.trackers import (
+    ExperimentSummary,
+    SyncPosition,
+    TrackedExperiment,
+    TrackedRun,
+    TrackerConnection,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +61,7 @@ def open_tracker(
 
 def only_run(backend: SqliteBackend, run: TrackedRun) -> Any:
     """The one run that MLflow has."""
-    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    (mlflow_run,) = backend.runs("run", run.id)
     return mlflow_run
 
 
@@ -77,13 +85,15 @@ def test_a_run_says_what_it_is(backend: SqliteBackend, experiment: TrackedExperi
         "state": "completed",
         "weights": "a" * 64,
         "attempts": "1",
-        "rlexp.experiment": experiment.id,
-        "rlexp.step": "20",
         "mlflow.parentRunId": parents["study"].info.run_id,
     }
     assert tags.items() <= mlflow_run.data.tags.items()
     assert "failure" not in mlflow_run.data.tags
-    assert mlflow_run.info.run_name == "dqn tuning seed 3 of trial 12"
+    kept = bookkeeping(mlflow_run)
+    assert (kept["run"], kept["experiment"], kept["step"]) == (run.id, experiment.id, 20)
+    assert mlflow_run.info.run_name == "trial 12 tuning seed 3"
+    (dataset,) = [item.dataset for item in mlflow_run.inputs.dataset_inputs]
+    assert (dataset.name, dataset.digest) == ("CartPole-v1", "tuning seed 3")
     assert (mlflow_run.info.status, mlflow_run.data.metrics["score"]) == ("FINISHED", 475.5)
     assert (mlflow_run.info.start_time, mlflow_run.info.end_time) == (
         START_TIME * 1000,
@@ -99,13 +109,90 @@ def test_a_run_says_what_it_is(backend: SqliteBackend, experiment: TrackedExperi
     assert json.loads(definition) == experiment.definition
 
 
-def test_mlflow_adds_nothing(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
-    """A run has no tags with MLflow's user, source or command."""
+def test_a_run_and_its_parent_name_user_and_command(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """MLflow shows who pushed a run, and the command of rlexp as its source."""
     with open_tracker(backend, experiment) as sink:
         sink.begin(run_of(experiment), SyncPosition())
-    mlflow_run = only_run(backend, run_of(experiment))
-    mlflow_tags = {key for key in mlflow_run.data.tags if key.startswith("mlflow.")}
-    assert mlflow_tags == {"mlflow.runName", "mlflow.parentRunId", "mlflow.source.git.commit"}
+    for shown in (only_run(backend, run_of(experiment)), backend.parents(experiment)["ppo"]):
+        assert shown.data.tags["mlflow.source.name"] == "rlexp run"
+        assert shown.data.tags["mlflow.user"] == getpass.getuser()
+
+
+def test_a_parent_spans_its_runs(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
+    """The run of a group starts with the first run below it, and ends with the last one."""
+    with open_tracker(backend, experiment) as sink:
+        for seed, end in ((0, 300), (1, 200)):
+            run = run_of(experiment, seed, started=START_TIME + 50, group_started=START_TIME + 7)
+            push_rows(sink, run, sample_rows([10]))
+            sink.end(run, run_end(time=START_TIME + end))
+        sink.summarise(ExperimentSummary(aggregates=[aggregate()], groups=["ppo"]))
+    info = backend.parents(experiment)["ppo"].info
+    assert (info.start_time, info.end_time) == (
+        (START_TIME + 7) * 1000,
+        (START_TIME + 300) * 1000,
+    )
+
+
+def test_a_parent_has_the_parameters_that_its_runs_share(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """A parameter that differs between tasks is not on the run of the label; nor is noise."""
+    configurations = [
+        {
+            "label": "ppo",
+            "task": t,
+            "algorithm": {"gamma": 0.9, "_target_": "x"},
+            "budget": {"n": n},
+        }
+        for t, n in (("A", 1), ("B", 2))
+    ]
+    defined = replace(experiment, definition={"configurations": configurations})
+    unused: dict[str, object] = {
+        "sde": False,
+        "target_kl": None,
+        "wrappers": [],
+        "_target_": "x.Y",
+    }
+    run = run_of(defined, configuration={"algorithm": {"gamma": 0.9, **unused}, "seed": 3})
+    with open_tracker(backend, defined) as sink:
+        sink.begin(run, SyncPosition())
+    assert backend.parents(experiment)["ppo"].data.params == {"algorithm.gamma": "0.9"}
+    shown = only_run(backend, run)
+    assert shown.data.params == {"algorithm.gamma": "0.9"}
+    assert shown.info.run_name == "ppo test seed 0 on CartPole-v1"
+
+
+def test_the_runs_of_a_sweep_share_what_is_not_searched(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The run of a sweep has no parameter that its trials search."""
+    algorithm = {"gamma": 0.9, "learning_rate": 0.1}
+    definition = {
+        "configurations": [{"label": "default", "task": "A", "algorithm": algorithm}],
+        "sweep": {"space": [{"key": "algorithm.learning_rate", "type": "real"}]},
+    }
+    sweep = replace(experiment, definition=definition, is_sweep=True)
+    run = run_of(sweep, group=sweep.name, configuration={"algorithm": algorithm}, trial=4)
+    with open_tracker(backend, sweep) as sink:
+        sink.begin(run, SyncPosition())
+    assert backend.parents(sweep)[sweep.name].data.params == {"algorithm.gamma": "0.9"}
+
+
+def test_a_label_that_becomes_known_is_corrected(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """A run that was pushed under another label has its name, tags and parent after the next."""
+    early = run_of(experiment, label="ppo", group="ppo")
+    with open_tracker(backend, experiment) as sink:
+        push_rows(sink, early, sample_rows([10]))
+    late = replace(early, label="tuned", group="tuned")
+    with open_tracker(backend, experiment) as sink:
+        sink.begin(late, SyncPosition())
+    shown, parents = only_run(backend, late), backend.parents(experiment)
+    assert ("tuned test seed 0", "tuned") == (shown.info.run_name, shown.data.tags["label"])
+    assert shown.data.tags["mlflow.parentRunId"] == parents["tuned"].info.run_id
 
 
 def test_groups_are_parents(backend: SqliteBackend, experiment: TrackedExperiment) -> None:
@@ -126,7 +213,7 @@ def test_experiments_of_one_name_stay_apart(backend: SqliteBackend) -> None:
     for experiment in (first, second):
         with open_tracker(backend, experiment) as sink:
             push_rows(sink, run_of(experiment), sample_rows([10]))
-    runs_by_experiment = [backend.runs("rlexp.experiment", e.id) for e in (first, second)]
+    runs_by_experiment = [backend.runs("experiment", e.id) for e in (first, second)]
     assert [len(runs) for runs in runs_by_experiment] == [2, 2]
     assert len({run.info.experiment_id for runs in runs_by_experiment for run in runs}) == 1
     parents = [backend.parents(e)["ppo"].info.run_id for e in (first, second)]
@@ -167,7 +254,9 @@ def test_a_run_that_exists_twice(backend: SqliteBackend, experiment: TrackedExpe
         push_rows(sink, run, rows)
         client = backend.client()
         for _ in range(2):
-            client.create_run(experiment_id_of(backend, experiment), tags={"rlexp.run": run.id})
+            client.create_run(
+                experiment_id_of(backend, experiment), tags={"rlexp": f'{{"run":"{run.id}"}}'}
+            )
         sink.end(run, run_end())
     assert sorted(backend.points(only_run(backend, run))) == points(rows)
 

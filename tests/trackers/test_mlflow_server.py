@@ -125,7 +125,7 @@ def test_a_huge_configuration(backend: ServerBackend, experiment: TrackedExperim
     backend.tracker().open(experiment).begin(run, SyncPosition())
     sizes = [len(r.body) for r in backend.proxy.requests if r.path.endswith("log-batch")]
     assert 500_000 < max(sizes) < 1_000_000
-    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    (mlflow_run,) = backend.runs("run", run.id)
     assert len(mlflow_run.data.params) == 1000
     assert json.loads(backend.artifact(mlflow_run, "configuration.json")) == values
 
@@ -146,7 +146,7 @@ def test_a_model_is_registered(backend: ServerBackend, experiment: TrackedExperi
         sink.summarise(summary)
     (version,) = backend.client().search_model_versions(f"name='{name}'")
     assert (version.tags["iqm"], version.tags["n"]) == ("450.0", "3")
-    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    (mlflow_run,) = backend.runs("run", run.id)
     assert backend.artifact(mlflow_run, "model/model.zip") == b"model"
 
 

@@ -36,7 +36,7 @@ def test_a_huge_configuration(backend: SqliteBackend) -> None:
     run = run_of(experiment, configuration={"algorithm": values})
     with closing(backend.tracker().open(experiment)) as sink:
         sink.begin(run, SyncPosition())
-    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    (mlflow_run,) = backend.runs("run", run.id)
     assert len(mlflow_run.data.params) == 1200
     assert mlflow_run.data.params["algorithm.key 1199"] == "1199"
     assert mlflow_run.data.params["algorithm.key 0"].startswith("é🙂é🙂")
@@ -56,5 +56,5 @@ def test_a_row_without_metrics(backend: SqliteBackend) -> None:
     ]
     with closing(backend.tracker().open(experiment)) as sink:
         assert push_rows(sink, run, rows).step == 2
-    (mlflow_run,) = backend.runs("rlexp.run", run.id)
+    (mlflow_run,) = backend.runs("run", run.id)
     assert sorted(backend.points(mlflow_run)) == points(rows)

@@ -1,9 +1,11 @@
 """The results of an experiment on MLflow's runs of its groups."""
 
+import json
 import math
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,10 +25,13 @@ from rlexp.errors import TrackerRefused
 from rlexp.trackers import (
     ExperimentSummary,
     TrackedAggregate,
+    TrackedAnswer,
     TrackedExperiment,
+    TrackedPhase,
     TrackedRun,
     TrackedWinner,
 )
+from rlexp.trackers.mlflow_uri import run_list_page
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
@@ -80,7 +85,14 @@ def test_an_aggregate_is_on_its_group(
         figures={"intervals": SVG},
         files={"report.html": page, "data/scores.csv": page},
     )
-    metrics = {"iqm": 450.0, "iqm_low": 400.0, "iqm_high": 500.0, "n": 3.0, "planned": 3.0}
+    metrics = {
+        "score": 450.0,
+        "iqm": 450.0,
+        "iqm_low": 400.0,
+        "iqm_high": 500.0,
+        "n": 3.0,
+        "planned": 3.0,
+    }
     assert group_runs["ppo"].data.metrics == {**metrics, "failed": 1.0, "missing": 0.0}
     tags = {
         "method": "percentile bootstrap",
@@ -166,6 +178,92 @@ def test_a_group_with_more_runs_goes_on(
     assert summarise(backend, experiment, aggregate())["ppo"].info.status == "FINISHED"
 
 
+ANSWER = TrackedAnswer(
+    text="ppo is better than a2c by 20",
+    basis="Difference of the IQM: p = 0.01.",
+    phases=[
+        TrackedPhase(phase="tuning", planned=2, mean=estimate(490.0)),
+        TrackedPhase(phase="test", planned=3, mean=estimate(460.0)),
+    ],
+    optimism=30.0,
+    optimism_text="30 [10, 50]",
+)
+
+
+def test_the_note_answers_and_leads_to_the_report(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The note has the answer, the numbers, and a link to the report that one run carries."""
+    page = backend.project / "report.html"
+    page.write_text("<html>")
+    aggregates = (aggregate(failed=1), aggregate(label="a2c"))
+    before = summarise(backend, experiment, *aggregates, groups=["ppo", "a2c"], answer=ANSWER)
+    assert f"rlexp report {experiment.name}" in before["ppo"].data.tags["mlflow.note.content"]
+    runs = summarise(
+        *(backend, experiment, *aggregates),
+        groups=["ppo", "a2c"],
+        answer=ANSWER,
+        files={"report.html": page},
+    )
+    for run in runs.values():
+        note = run.data.tags["mlflow.note.content"]
+        assert note.startswith("ppo is better than a2c by 20. Difference of the IQM: p = 0.01.")
+        assert f"/runs/{runs['ppo'].info.run_id}/artifacts/report/report.html)" in note
+    assert "3 of 3 test runs, 1 failed" in runs["ppo"].data.tags["mlflow.note.content"]
+    assert backend.artifacts(runs["ppo"], "report") == ["report/report.html"]
+    assert backend.artifacts(runs["a2c"], "report") == []
+
+
+def test_the_run_of_a_sweep_carries_its_result(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The score of a sweep is the test score of its winner; tuning is beside it."""
+    sweep = replace(experiment, is_sweep=True)
+    tested = run_of(sweep, label="tuned", group="tuned")
+    winner = TrackedWinner(trial=4, parameters={"algorithm.gamma": 0.9}, run=tested)
+    tuned = aggregate(label="tuned")
+    runs = summarise(
+        *(backend, sweep, tuned, aggregate(label="default", estimate=estimate(420.0))),
+        groups=[sweep.name, "tuned", "default"],
+        winner=winner,
+        answer=ANSWER,
+    )
+    data = runs[sweep.name].data
+    numbers = {"score": 450.0, "mean_tuning": 490.0, "mean_test": 460.0, "optimism": 30.0}
+    assert numbers.items() <= data.metrics.items()
+    assert {"winner": "trial 4", "winner/algorithm.gamma": "0.9"}.items() <= data.tags.items()
+    assert (
+        "Optimism of tuning: 30 \\[10, 50\\]. Only test scores are results."
+        in (data.tags["mlflow.note.content"])
+    )
+    assert runs["default"].data.metrics["score"] == 420.0
+
+
+def test_a_sweep_without_a_winner_has_no_score(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The run of a sweep that still searches is running, and has no number."""
+    sweep = replace(experiment, is_sweep=True)
+    run = summarise(backend, sweep, groups=[sweep.name])[sweep.name]
+    assert ("RUNNING", {}) == (run.info.status, run.data.metrics)
+    assert "no winner yet" in run.data.tags["mlflow.note.content"]
+
+
+def test_the_view_of_the_runs_shows_their_scores(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """The experiment stores the view that the address of its list of runs opens."""
+    summarise(backend, experiment, aggregate())
+    stored = backend.client().get_experiment_by_name(experiment.name)
+    assert stored is not None
+    view = json.loads(stored.tags["mlflow.sharedViewState.rlexp"])
+    shown = ["score", "iqm_low", "iqm_high", "n"]
+    assert view["selectedColumns"] == [f"metrics.`{name}`" for name in shown]
+    assert run_list_page("http://host:1/", "7") == (
+        "http://host:1/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=rlexp"
+    )
+
+
 def finished_run(
     backend: SqliteBackend, experiment: TrackedExperiment, **settings: Any
 ) -> TrackedRun:
@@ -194,7 +292,7 @@ def test_a_winner_is_registered_once(
     (version,) = [v for v in backend.client().search_model_versions() if v.name == "best 'one'"]
     assert {"trial": "4", "n": "3", "iqm": "460.0"}.items() <= version.tags.items()
     assert str(version.source).endswith("/artifacts/model")
-    (run,) = backend.runs("rlexp.run", f"{experiment.id[:24]}{0:08x}")
+    (run,) = backend.runs("run", f"{experiment.id[:24]}{0:08x}")
     assert version.run_id == run.info.run_id
 
 

@@ -1,22 +1,25 @@
 """Each tracker shows at the end of a sweep what one push at the end would have shown."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from backends import Backend
 from in_full import IN_FULL
-from mlflow_backend import SqliteBackend, mlflow_backend
+from mlflow_backend import SqliteBackend, bookkeeping, mlflow_backend
 from quick_parts import quick_parts
 from stored_sweeps import StoredSweep, stored_sweep
 from tensorboard_backend import TensorBoardBackend, tensorboard_backend
 from wandb_backend import WandBBackend, forked_wandb, wandb_offline_backend
 
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
+from rlexp.app.reporting.mirror_entry import answer_reader
 from rlexp.app.tracking import run_labels
-from rlexp.app.tracking.mirror_process import Uploader, destination_of
+from rlexp.app.tracking.mirror_client import destination_of
+from rlexp.app.tracking.mirror_process import Uploader
+from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.records.annotation import Annotation
 from rlexp.store.annotations import change_annotation
@@ -31,7 +34,7 @@ SMALL = (
     *("sweep.trials=3", "sweep.promoted=1", "sweep.finalists=2", "sweep.lag=0"),
     *("seeds.tuning=2", "seeds.selection=2", "seeds.test=2", "budget.steps=100"),
 )
-OPENED = {
+OPENED: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {
     "mlflow": mlflow_backend,
     "tensorboard": tensorboard_backend,
     "wandb offline": wandb_offline_backend,
@@ -63,7 +66,8 @@ def uploader(paths: ExperimentPaths, backend: Backend) -> Uploader:
     tracker = backend.tracker()
     cursors = TrackerPositions(paths, "tracker", destination_of(tracker, paths))
     cursors.folder.mkdir(parents=True, exist_ok=True)
-    return Uploader(paths, tracker, cursors, HeadlineAggregate())
+    workspace = Workspace.here(folder=paths.folder.parent.parent)
+    return Uploader(paths, tracker, cursors, HeadlineAggregate(), answer_reader(workspace))
 
 
 def finish(pushing: Uploader) -> None:
@@ -110,12 +114,14 @@ def _shown_by_mlflow(backend: SqliteBackend) -> Shown:
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     names = {run.info.run_id: run.info.run_name for run in runs}
     return {
-        run.data.tags["rlexp.run"]: {
+        bookkeeping(run)["run"]: {
             "name": run.info.run_name,
             "status": run.info.status,
             "metrics": run.data.metrics,
             "parameters": run.data.params,
-            "tags": {k: names.get(v, v) for k, v in run.data.tags.items()},
+            "tags": {k: names.get(v, v) for k, v in run.data.tags.items() if k != "rlexp"},
+            "group": bookkeeping(run)["group"],
+            "step": bookkeeping(run).get("step"),
         }
         for run in runs
     }

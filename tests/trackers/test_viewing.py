@@ -9,7 +9,8 @@ import pytest
 from rlexp.app.observer import SilentObserver
 from rlexp.app.tracking.mirror_client import ChosenTrackers, note_missing_packages
 from rlexp.trackers import Tracker, viewing
-from rlexp.trackers.mlflow import MLflow
+from rlexp.trackers.mlflow import EXPERIMENT_ID, MLflow
+from rlexp.trackers.mlflow_uri import run_list_page
 from rlexp.trackers.tensorboard import TensorBoard
 from rlexp.trackers.viewing import missing_package, where_to_look
 from rlexp.trackers.wandb import WandB
@@ -48,6 +49,15 @@ def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tracker_names_its_page(tracker: Tracker, expected: str | None, tmp_path: Path) -> None:
     """A tracker names the command or the address of its page, without passwords."""
     assert where_to_look(tracker, tmp_path, tmp_path / "files") == expected
+
+
+@pytest.mark.parametrize("uri", [None, "http://there:5000"])
+def test_mlflow_names_the_page_of_the_experiment(uri: str | None, tmp_path: Path) -> None:
+    """Once MLflow has received an experiment, the link leads to the list of its runs."""
+    (tmp_path / EXPERIMENT_ID).write_text("7")
+    line = str(where_to_look(MLflow(uri=uri), tmp_path, tmp_path))
+    server = uri or "http://127.0.0.1:5000"
+    assert line.endswith(run_list_page(server, "7"))
 
 
 def test_local_data_is_named_with_the_command_that_uploads_it(tmp_path: Path) -> None:

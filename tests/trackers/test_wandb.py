@@ -198,7 +198,7 @@ def test_a_report_is_connected_with_the_configurations(
     for run in runs:
         sink.begin(run, SyncPosition())
         sink.end(run, run_end())
-    scored = replace(aggregate(2.0), scores={4: 3.0, 3: 1.0})
+    scored = replace(aggregate(2.0), scores={4: 3.0, 3: 1.0}, unscored={5: "failed"})
     sink.summarise(
         ExperimentSummary(aggregates=[scored], groups=["PPO"], files={"index.html": page})
     )
@@ -212,7 +212,8 @@ def test_a_report_is_connected_with_the_configurations(
     (report,) = [a for a in storage.artifacts.values() if a["artifactTypeName"] == "report"]
     assert (report["runName"], report["state"]) == (summary.id, "COMMITTED")
     table = json.loads(summary.uploaded[summary.summary["scores"]["path"]])
-    assert [row[:5] for row in table["data"]] == [
-        ["PPO", "CartPole-v1", "test", 3, 1.0],
-        ["PPO", "CartPole-v1", "test", 4, 3.0],
+    assert [row[:6] for row in table["data"]] == [
+        ["PPO", "CartPole-v1", "test", 3, "completed", 1.0],
+        ["PPO", "CartPole-v1", "test", 4, "completed", 3.0],
+        ["PPO", "CartPole-v1", "test", 5, "failed", None],
     ]

@@ -92,21 +92,32 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
 def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> SummaryCard | None:
     """The summary card of one experiment without learning curves, as in its report.
 
-    Many labels are not compared, because the tests of all their pairs take long.
-
     Returns:
         None where its records or the settings of reports cannot be read: who asks for a card has
         other things to show.
     """
+    context = card_context(name, phase, workspace)
+    return None if context is None else card_of(context)
+
+
+def card_context(name: str, phase: Phase | None, workspace: Workspace) -> ReportContext | None:
+    """What the card of one experiment is computed from; None where it cannot be read."""
     try:
         parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
         evidence = collect_evidence((name,), phase, workspace)
     except RlexpError:
         return None
-    inquiry = _context(evidence, parts)
-    if len(evidence.labels) > MOST_COMPARED:
-        return uncompared_card(inquiry)
-    return summary_card(inquiry, curves=False)
+    return _context(evidence, parts)
+
+
+def card_of(context: ReportContext) -> SummaryCard:
+    """The summary card without learning curves.
+
+    Many labels are not compared, because the tests of all their pairs take long.
+    """
+    if len(context.evidence.labels) > MOST_COMPARED:
+        return uncompared_card(context)
+    return summary_card(context, curves=False)
 
 
 def _context(evidence: Evidence, parts: ReportParts) -> ReportContext:

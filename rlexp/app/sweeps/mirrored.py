@@ -7,7 +7,8 @@ running, because Optuna changes no trial that has ended. Selection and test come
 ended, so they are attributes of the study.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rlexp.engine.failure_streak import trial_reason
@@ -18,17 +19,27 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT
 from rlexp.records.trial import TrialState
+from rlexp.text import decimals_for_span, format_number
 
 ENDED: Mapping[TrialState, Literal["pruned", "failed"]] = {
     TrialState.PRUNED: "pruned",
     TrialState.FAILED: "failed",
 }
+NO_RESULT = (
+    "**The best trial that Optuna names is the best one by tuning. It is not the result of the "
+    "sweep**: a tuning score overestimates."
+)
 UNDECIDED = (SweepStage.SEARCH, SweepStage.PROMOTION)
 """Stages in which a screened trial may still be promoted."""
 
 
-def mirrored_sweep(sweeping: SweepSource) -> MirroredSweep:
-    """Every trial so far in the order of their numbers, and what was decided after the search."""
+def mirrored_sweep(sweeping: SweepSource, name: str) -> MirroredSweep:
+    """Every trial so far in the order of their numbers, and what was decided after the search.
+
+    Args:
+        sweeping: The sweep.
+        name: The name of its experiment.
+    """
     candidates = {candidate.number: candidate for candidate in sweeping.ranked()}
     decided = sweeping.stage not in UNDECIDED
     return MirroredSweep(
@@ -37,7 +48,13 @@ def mirrored_sweep(sweeping: SweepSource) -> MirroredSweep:
             for entry in sweeping.search.entries
         ),
         attributes=dict(_decisions(sweeping)),
+        notes=dict(_notes(sweeping, name)),
     )
+
+
+def metric_names(objectives: Sequence[str]) -> tuple[str, ...]:
+    """The names of the values of a trial in the study, which are no test scores."""
+    return tuple(f"{name}, all tuning seeds" for name in objectives)
 
 
 def _owner(entry: TrialProgress) -> int:
@@ -164,6 +181,60 @@ def _decisions(sweeping: SweepSource) -> Iterator[tuple[str, Any]]:
     yield "winner", _scored(selection.winner, tuple(Phase), sweeping)
     if selection.winner != DEFAULT:
         yield "default", _scored(DEFAULT, tuple(Phase), sweeping)
+
+
+def _notes(sweeping: SweepSource, name: str) -> Iterator[tuple[int | None, str]]:
+    """The notes of the finalists, by number, and the note of the study, by None."""
+    selection = sweeping.selection
+    if selection is None:
+        yield None, f"{NO_RESULT} No winner is chosen yet: the stage is {sweeping.stage}."
+        return
+    finalists = [finalist.number for finalist in selection.finalists]
+    shown = dict.fromkeys([selection.winner, *finalists, DEFAULT])
+    rows = {number: _row(number, sweeping) for number in shown}
+    for number in finalists:
+        role = "the winner" if number == selection.winner else "a finalist"
+        yield number, f"Trial {number} is {role} of the sweep.\n\n{_table([rows[number]])}"
+    chosen = (
+        f"The winner is trial {selection.winner}. It was chosen by its runs on selection seeds."
+    )
+    result = f"{chosen} Only its value on test seeds is a result.\n\n{_table(rows.values())}"
+    command = shlex.join(["rlexp", "report", name])
+    yield None, f"{result}\n\n{NO_RESULT} For a report with intervals: `{command}`."
+
+
+def _table(rows: Iterable[str]) -> str:
+    """A table of Markdown: trials and their values in each phase."""
+    head = ["| trial | tuning | selection | test |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _row(number: int, sweeping: SweepSource) -> str:
+    """The value of a trial in each phase, with the number of scores."""
+    scored = _scored(number, tuple(Phase), sweeping)
+    selection = sweeping.selection
+    names = [f"{number}"]
+    if selection is not None and number == selection.winner:
+        names.append("winner")
+    if number == DEFAULT:
+        names.append("default")
+    return f"| {', '.join(names)} | {' | '.join(_cell(scored.get(str(p))) for p in Phase)} |"
+
+
+def _cell(phase: Mapping[str, Any] | None) -> str:
+    """The value of a phase with its n; the number of scores alone where some are missing."""
+    if phase is None:
+        return "—"
+    n, planned = len(phase["scores"]), phase["planned"]
+    if phase["value"] is None:
+        return f"{n} of {planned} scores"
+    values = phase["value"] if isinstance(phase["value"], list) else [phase["value"]]
+    return f"{', '.join(map(_number, values))} (n = {n})"
+
+
+def _number(value: float) -> str:
+    """A value with two decimal places, as in the lines of the search; more for a small value."""
+    return format_number(value, max(2, decimals_for_span(abs(value))) if value else 0)
 
 
 def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from math import ceil, inf
 from pathlib import Path
 
 from rlexp.app.observer import Observer
-from rlexp.app.sweeps.mirrored import mirrored_sweep
+from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.failure_streak import systematic_failure, trial_reason
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.search import promotions
@@ -37,12 +37,14 @@ class SweepMonitor:
         mirror: The mirror in an Optuna study, if one is used.
         workers: Runs at a time.
         spent: Environment steps of ended attempts, by run.
+        name: The name of the experiment.
     """
 
     sweeping: SweepSource
     mirror: BackgroundMirror | None
     workers: int
     spent: dict[str, int]
+    name: str
     _under_way: dict[str, int] = field(default_factory=dict)
     _state: tuple[int, int, int] = (-1, -1, -1)
 
@@ -76,8 +78,8 @@ class SweepMonitor:
             self._offer(self.mirror)
 
     def _offer(self, mirror: BackgroundMirror) -> None:
-        sweep = mirrored_sweep(self.sweeping)
-        mirror.offer(sweep.trials, sweep.attributes)
+        sweep = mirrored_sweep(self.sweeping, self.name)
+        mirror.offer(sweep.trials, sweep.attributes, sweep.notes)
 
     def close(self, observer: Observer) -> None:
         """Give the mirror some seconds for the last trials; the next command writes the rest."""
@@ -107,6 +109,7 @@ def open_mirror(
             space=sweep.space,
             directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
+            metric_names=metric_names(sweep.plan.objectives),
         )
     )
     if problem := mirror.check():

@@ -26,6 +26,8 @@ from rlexp.text import format_count
 from rlexp.trackers import Tracker
 from rlexp.trackers.viewing import missing_package, where_to_look
 
+MIRROR_MODULE = "rlexp.app.reporting.mirror_entry"
+"""The mirror is a process of its own: it shows the answers of reports, which this floor cannot."""
 MIRROR_ENDED = "the process that sends records to the trackers has ended"
 KILL_MARGIN = 5.0
 """Seconds after the trackers' own waiting time, after which the mirror is killed."""
@@ -82,7 +84,7 @@ class MirrorClient:
         self.interrupted = False
         self._process = subprocess.Popen(
             # -P keeps the current folder off the path, where a file could shadow a module.
-            [sys.executable, "-P", "-m", "rlexp.app.tracking.mirror_process"],
+            [sys.executable, "-P", "-m", MIRROR_MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

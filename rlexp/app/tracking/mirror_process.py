@@ -2,7 +2,7 @@
 
 A command starts it. It reads its task as JSON lines from standard input and writes its answers as
 JSON lines to standard output. It ends when its input ends, even if a service does not respond.
-`main` is the entry; each tracker has a thread (`Mirror`), which uses an `Uploader`.
+`main` is called by `rlexp.app.reporting.mirror_entry`; each tracker has a thread (`Mirror`), which uses an `Uploader`.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,17 +18,21 @@ from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
+from rlexp.app.tracking.group_starts import GroupStarts
 from rlexp.app.tracking.mirror_client import destination_of
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import (
+    AnswerReader,
     RunJournalReader,
     count_rows,
     ended,
+    group_of,
     is_final,
     read_summary,
     tracked_experiment,
     tracked_run,
 )
+from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import HeldError, RlexpError, TrackerRefused, TrackerUnreachable
 from rlexp.protocol.identity import canonical
@@ -76,6 +80,7 @@ class Uploader:
         tracker: The tracker.
         cursors: The position of every run, stored on disk.
         leading: Computes the aggregates of the summary.
+        read_answer: Computes the answer of the experiment's report.
         refused: Why the service refused a run, by the run's name.
     """
 
@@ -83,9 +88,11 @@ class Uploader:
     tracker: Tracker
     cursors: TrackerPositions
     leading: HeadlineAggregate
+    read_answer: AnswerReader
     refused: dict[str, str] = field(default_factory=dict)
     _labels: RunLabels = field(init=False)
     _experiment: TrackedExperiment = field(init=False)
+    _starts: GroupStarts = field(init=False)
     _sink: TrackerConnection | None = None
     _runs: dict[str, _UploadedRun] = field(default_factory=dict)
 
@@ -98,6 +105,9 @@ class Uploader:
         self._labels = RunLabels(self.paths)
         experiment = tracked_experiment(self.paths, self._labels)
         self._experiment = replace(experiment, folder=self.cursors.folder)
+        self._starts = GroupStarts(
+            self.paths, lambda spec: group_of(self._experiment, spec, self._labels)
+        )
 
     def open(self) -> TrackerConnection:
         """Connect to the service, unless connected.
@@ -188,7 +198,9 @@ class Uploader:
         )
 
     def _summary(self) -> tuple[ExperimentSummary, str]:
-        summary, document = read_summary(self.paths, self._experiment, self._labels, self.leading)
+        summary, document = read_summary(
+            self.paths, self._experiment, self._labels, self.leading, self.read_answer
+        )
         return summary, sha256(canonical(document).encode()).hexdigest()
 
     def _has(self, digest: str) -> bool:
@@ -253,7 +265,9 @@ class Uploader:
             return run.tracked
         cursor, reader = self.cursors.of(name), run.reader
         run.described = self._labels.describe(reader.spec).digest
-        run.tracked = tracked_run(self._experiment, reader, self._labels)
+        tracked = tracked_run(self._experiment, reader, self._labels)
+        begun = self._starts.of(tracked.group, tracked.started)
+        run.tracked = replace(tracked, group_started=begun)
         reached = self.open().begin(run.tracked, SyncPosition(step=cursor.step, kept=cursor.kept))
         self._move(name, reached)
         # The service may have lost rows since the last command, for example a deleted run.
@@ -327,6 +341,7 @@ class Mirror:
     tracker: Tracker
     paths: ExperimentPaths
     leading: HeadlineAggregate | RlexpError
+    read_answer: AnswerReader
     answer: "AnswerWriter"
     once: bool
     finishing: threading.Event
@@ -384,7 +399,7 @@ class Mirror:
             self.finishing.wait(0.5)
 
     def _push_with(self, cursors: TrackerPositions) -> None:
-        pushing = Uploader(self.paths, self.tracker, cursors, self._leading)
+        pushing = Uploader(self.paths, self.tracker, cursors, self._leading, self.read_answer)
         try:
             self._push(pushing)
         finally:
@@ -447,6 +462,10 @@ class Mirror:
         self.answer(self.name, "problem", text=self.problem)
 
 
+AnswerReaderOf = Callable[[Workspace], AnswerReader]
+"""Makes the reader of answers for a workspace."""
+
+
 class AnswerWriter:
     """Writes answers to the command as JSON lines, each problem once, with secrets masked."""
 
@@ -475,15 +494,20 @@ class AnswerWriter:
                 return
 
 
-def main() -> None:
-    """Mirror the experiment of the first input line, until the second line or the end of input."""
+def main(answer_reader: AnswerReaderOf) -> None:
+    """Mirror the experiment of the first input line, until the second line or the end of input.
+
+    Args:
+        answer_reader: Makes the reader of answers for a workspace.
+    """
     answers = AnswerWriter(_silent())
     request, input_ended = json.loads(sys.stdin.readline() or "{}"), threading.Event()
     if not request.get("once"):
         lower_priority(input_ended)
     # Last on the path, so that modules of the workspace never shadow installed ones.
     sys.path.append(request["folder"])
-    mirrors = _mirrors(request, answers)
+    workspace = Workspace.here(tuple(request["allowed"]), folder=request["folder"])
+    mirrors = _mirrors(request, answers, answer_reader(workspace))
     for mirror in mirrors:
         mirror.start()
     last_message = json.loads(sys.stdin.readline() or "null") if not request.get("once") else {}
@@ -511,7 +535,9 @@ def _finish(mirrors: Sequence[Mirror], waits: Mapping[str, float]) -> None:
         mirror.report_pending()
 
 
-def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
+def _mirrors(
+    request: Mapping[str, Any], answers: AnswerWriter, read_answer: AnswerReader
+) -> list[Mirror]:
     paths = ExperimentPaths(Path(request["experiment"]))
     leading: HeadlineAggregate | RlexpError
     try:
@@ -523,6 +549,7 @@ def _mirrors(request: Mapping[str, Any], answers: AnswerWriter) -> list[Mirror]:
             name=name,
             tracker=build(settings, "tracker", request["allowed"]),
             leading=leading,
+            read_answer=read_answer,
             paths=paths,
             answer=answers,
             once=bool(request.get("once")),
@@ -541,7 +568,3 @@ def _silent() -> int:
         os.dup2(null_device, descriptor)
     os.close(null_device)
     return original
-
-
-if __name__ == "__main__":
-    main()

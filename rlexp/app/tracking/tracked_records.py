@@ -6,7 +6,7 @@ and `read_summary` build what a tracker is given.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -16,11 +16,13 @@ from typing import Any
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.reading.summary import LabelSummary, read_entries, summarise
+from rlexp.app.reading.summary import LabelSummary, StoredEntry, read_entries, summarise
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.records.system_metrics import SystemMeasurement
@@ -39,6 +41,7 @@ from rlexp.trackers import (
     MetricRow,
     RunEnd,
     TrackedAggregate,
+    TrackedAnswer,
     TrackedExperiment,
     TrackedRun,
     TrackedWinner,
@@ -246,11 +249,19 @@ LARGEST_REPORT = 50_000_000
 """Largest file of a report, in bytes, that is uploaded."""
 
 
+AnswerReader = Callable[[ExperimentPaths, str], TrackedAnswer | None]
+"""Computes the answer of an experiment's report; None where there is none.
+
+The second argument is a digest of the results, so that an answer can be computed once.
+"""
+
+
 def read_summary(
     paths: ExperimentPaths,
     experiment: TrackedExperiment,
     labels: RunLabels,
     leading: HeadlineAggregate,
+    read_answer: AnswerReader,
 ) -> tuple[ExperimentSummary, Mapping[str, Any]]:
     """The summary of an experiment, and JSON values that change whenever the summary does.
 
@@ -259,6 +270,7 @@ def read_summary(
         experiment: The experiment as the service sees it.
         labels: Finds the label of each run.
         leading: The aggregate, with the settings of its interval.
+        read_answer: Computes the answer that the report gives to a state of the results.
 
     Raises:
         RecordError: The experiment is damaged.
@@ -267,19 +279,24 @@ def read_summary(
     aggregates = list(_aggregates(paths, definition, leading))
     winner = _winner(paths, experiment, labels, definition)
     files = _report(experiment.project / "reports" / paths.name)
-    summary = ExperimentSummary(
-        aggregates=aggregates,
-        groups=_groups(experiment, definition, aggregates),
-        winner=winner,
-        figures={"intervals": draw_intervals(aggregates)} if aggregates else {},
-        files=files,
-    )
+    groups = _groups(experiment, definition, aggregates)
     document = {
         "aggregates": [asdict(a) for a in aggregates],
-        "groups": list(summary.groups),
+        "groups": groups,
         "winner": None if winner is None else [winner.trial, winner.run and winner.run.id],
         "files": {name: sum_of_file(path) for name, path in files.items()},
     }
+    # The same results have the same answer.
+    answer = read_answer(paths, sha256(canonical(document).encode()).hexdigest())
+    summary = ExperimentSummary(
+        aggregates=aggregates,
+        groups=groups,
+        winner=winner,
+        figures={"intervals": draw_intervals(aggregates)} if aggregates else {},
+        files=files,
+        answer=answer,
+    )
+    document["answer"] = None if answer is None else asdict(answer)
     return summary, document
 
 
@@ -292,10 +309,15 @@ def _aggregates(
         entries = read_entries(paths, definition, phase)
         if any(stored.record.state is not State.PLANNED for _, stored in entries):
             summary = summarise(paths, definition, phase, entries, leading)
-            yield from (_aggregate(cell, str(phase)) for cell in summary.cells)
+            yield from (_aggregate(cell, str(phase), entries) for cell in summary.cells)
 
 
-def _aggregate(cell: LabelSummary, phase: str) -> TrackedAggregate:
+def _aggregate(cell: LabelSummary, phase: str, entries: Iterable[StoredEntry]) -> TrackedAggregate:
+    records = [
+        stored.record
+        for configuration, stored in entries
+        if (configuration.label, configuration.task) == (cell.label, cell.task)
+    ]
     return TrackedAggregate(
         label=cell.label,
         task=cell.task,
@@ -309,6 +331,7 @@ def _aggregate(cell: LabelSummary, phase: str) -> TrackedAggregate:
         metric=cell.metric,
         title=cell.title,
         estimate=cell.estimate,
+        unscored={r.spec.seed: str(r.state) for r in records if r.spec.seed not in cell.scores},
     )
 
 
@@ -403,11 +426,10 @@ def tracked_run(
     spec, begun = reader.spec, "" if reader.begun == 1 else f"/{reader.begun}"
     secrets = secret_values(os.environ)
     label, task, trial, tags = labels.describe(spec)
-    searched = experiment.is_sweep and spec.phase is not Phase.TEST
     return TrackedRun(
         id=sha256(f"{experiment.id}/{spec.id}{begun}".encode()).hexdigest()[:32],
         name=reader.paths.folder.name,
-        group=experiment.name if searched else label,
+        group=group_of(experiment, spec, labels),
         label=label,
         task=task,
         phase=str(spec.phase),
@@ -419,6 +441,12 @@ def tracked_run(
         provenance=mask_all(provenance_of(reader.newest), secrets),
         started=reader.started or 0.0,
     )
+
+
+def group_of(experiment: TrackedExperiment, spec: RunSpec, labels: RunLabels) -> str:
+    """The label of a run; the experiment's name for a trial or a finalist of a sweep."""
+    searched = experiment.is_sweep and spec.phase is not Phase.TEST
+    return experiment.name if searched else labels.describe(spec).label
 
 
 def ended(reader: RunJournalReader, record: RunRecord) -> RunEnd:

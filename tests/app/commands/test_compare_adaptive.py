@@ -12,7 +12,9 @@ from stored_runs import Stored, configuration, failed, stored
 
 from rlexp.app.commands.judge.compare import CompareRequest, compare
 from rlexp.app.commands.judge.compare_adaptive import AdaptiveRequest
+from rlexp.app.commands.judge.compare_adaptive import compare_adaptively as rehearse
 from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.cli.judge.compare_adaptive import compare_adaptively
 from rlexp.console import Console
@@ -24,6 +26,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment
+from rlexp.trackers import viewing
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -322,6 +325,20 @@ def test_a_dry_run_has_a_json_document(
     plan = document(empty_workspace, capsys, rehearsal)
     assert (1, ["ppo", "a2c"], 32) == (plan["look"], plan["wanted"], plan["most_runs"])
     assert 8 == plan["plan"]["runs"]
+
+
+def test_a_dry_run_names_a_missing_tracker(
+    empty_workspace: Workspace, trained: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run names a tracker whose package is not installed."""
+    monkeypatch.setattr(viewing, "find_spec", lambda _: None)
+    stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
+    notes: list[str] = []
+    observer = SilentObserver()
+    monkeypatch.setattr(observer, "note", notes.append)
+    overrides = (*QUICK, "tracker=[mlflow]")
+    rehearse(replace(REQUEST, overrides=overrides, dry_run=True), empty_workspace, observer)
+    assert any("mlflow is not installed" in note for note in notes)
 
 
 def test_a_dry_run_of_a_changed_design_is_refused(

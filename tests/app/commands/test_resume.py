@@ -83,8 +83,13 @@ def test_operational_settings_of_the_last_attempt_are_kept(alpha: Stored, tmp_pa
     settings = {"checkpoint_every": 500, "checkpoint_minutes": None, "timeout": 60.0}
     settings |= {"keep_last": True}
     (request,) = requests_of(alpha, tmp_path, "budget.checkpoint_minutes=5", settings=settings)
-    expected = {"checkpoint_every": 500, "checkpoint_minutes": 5.0, "timeout": 60.0}
-    expected |= {"keep_last": True, "system_metrics_seconds": None}
+    expected = {
+        "checkpoint_every": 500,
+        "checkpoint_minutes": 5.0,
+        "timeout": 60.0,
+        "keep_last": True,
+        "system_metrics_seconds": None,
+    }
     assert expected == request.budget.operational()
     (request,) = requests_of(alpha, tmp_path, "executor.workers=3")
     assert 3 == request.executor.workers

@@ -114,7 +114,7 @@ def test_steps_of_lost_attempts_are_counted(tmp_path: Path) -> None:
     """The total includes environment steps of lost attempts."""
     stored = stored_sweep(tmp_path)
     source = stored.go_on(runs=2)
-    monitor = SweepMonitor(source, None, 1, {"of a lost attempt": 50})
+    monitor = SweepMonitor(source, None, 1, {"of a lost attempt": 50}, "made_up")
     assert 2 * 100 + 50 == monitor.view().steps
 
 

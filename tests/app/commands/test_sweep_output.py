@@ -78,7 +78,9 @@ def test_interrupted_runs_are_printed(
     spec = source.take()
     assert spec is not None
     printed: list[str] = []
-    lines = SweepLines(printed.append, SweepMonitor(source, None, 1, {}).view, quiet=False)
+    lines = SweepLines(
+        printed.append, SweepMonitor(source, None, 1, {}, "made_up").view, quiet=False
+    )
     started = RunStarted(time=0.0, attempt=1, pid=1, host="here")
     lines.ended(RunRecord.fold(spec, [[started, *events]]), again=False)
     assert [f"  {spec.name} {line}" for line in expected] == printed

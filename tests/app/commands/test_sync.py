@@ -77,9 +77,12 @@ def points(paths: ExperimentPaths, run: RunPaths) -> Counter[tuple[str, int, flo
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
 
-    folder = paths.folder.parent.parent / "tensorboard" / paths.name / run.folder.name
+    experiment_folder = paths.folder.parent.parent / "tensorboard" / paths.name
+    owners = experiment_folder.glob("*/.run")
+    folders = [owner.parent for owner in owners if owner.read_text() == run.folder.name]
     return Counter(
         (value.tag, event.step, float(make_ndarray(value.tensor)))
+        for folder in folders
         for path in folder.glob("*tfevents*")
         for event in EventFileLoader(str(path)).Load()
         for value in event.summary.value
@@ -163,9 +166,9 @@ def test_a_new_experiment_with_an_old_name_gets_a_new_folder(
     assert sync_rows(paths)[0] == 0
     shutil.rmtree(paths.trackers)
     assert sync_rows(paths)[0] == 0
-    folders = sorted((paths.folder.parent.parent / "tensorboard").iterdir())
+    folders = sorted((paths.folder.parent.parent / "tensorboard").glob("sample*"))
     assert len(folders) == 2
-    assert [len(list(f.glob("ppo-*/*tfevents*"))) for f in folders] == [1, 1]
+    assert [len(list(f.glob("*seed*/*tfevents*"))) for f in folders] == [1, 1]
 
 
 def test_a_moved_workspace_keeps_its_positions(paths: ExperimentPaths, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_optuna_minimises_the_cost(searched: Mapping[str, Searched]) -> None:
         experiment = read_definition(one.sweep.paths)
         assert experiment.sweep is not None
         journal = one.sweep.study.folder / "optuna.journal"
-        mirrored = mirrored_sweep(one.source)
+        mirrored = mirrored_sweep(one.source, "made_up")
         mirror = OptunaStudyMirror(
             None,
             journal=journal,
@@ -144,7 +144,7 @@ def test_optuna_minimises_the_cost(searched: Mapping[str, Searched]) -> None:
             space=experiment.sweep.space,
             directions=directions(experiment.sweep.plan.objectives, experiment.minimised),
         )
-        mirror.sync(mirrored.trials, mirrored.attributes)
+        mirror.sync(mirrored.trials, mirrored.attributes, mirrored.notes)
         mirror.close()
         storage = JournalStorage(JournalFileBackend(str(journal)))
         trial = optuna.load_study(study_name="made_up", storage=storage).best_trial

@@ -1,6 +1,7 @@
 """The Optuna study of a sweep shows its best trials, and what was decided after the search."""
 
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -10,7 +11,7 @@ from optuna.trial import TrialState
 from quick_parts import quick_parts
 from stored_sweeps import StoredSweep, stored_sweep
 
-from rlexp.app.sweeps.mirrored import mirrored_sweep
+from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.exchange.optuna_study import OptunaStudyMirror, redirect_library_logs
 from rlexp.protocol.seeds import Phase
@@ -31,18 +32,24 @@ def lucky(spec: RunSpec) -> float:
 def study_of(sweep: StoredSweep, source: SweepSource) -> optuna.Study:
     """The study after an update of its mirror, as Optuna loads it."""
     redirect_library_logs()
-    mirrored, journal = mirrored_sweep(source), sweep.study.folder / "optuna.journal"
+    mirrored, journal = mirrored_sweep(source, "made_up"), sweep.study.folder / "optuna.journal"
     mirror = OptunaStudyMirror(
         None,
         journal=journal,
         name="made_up",
         space=searched(sweep),
         directions=("maximize",),
+        metric_names=metric_names(("score",)),
     )
-    mirror.sync(mirrored.trials, mirrored.attributes)
+    mirror.sync(mirrored.trials, mirrored.attributes, mirrored.notes)
     mirror.close()
     backend = JournalFileBackend(str(journal))
     return optuna.load_study(study_name="made_up", storage=JournalStorage(backend))
+
+
+def system_attributes(study: optuna.Study) -> dict[str, Any]:
+    """The attributes in which the dashboard finds its notes."""
+    return study._storage.get_study_system_attrs(study._study_id)
 
 
 def searched(sweep: StoredSweep) -> Space:
@@ -113,7 +120,7 @@ def test_a_phase_that_has_not_ended_has_no_value(tmp_path: Path) -> None:
     sweep = stored_sweep(tmp_path)
     sweep.go_on(until=SweepStage.SELECTION)
     source = sweep.go_on(runs=len(sweep.made) + 1)
-    tested = mirrored_sweep(source).attributes["winner"]["test"]
+    tested = mirrored_sweep(source, "made_up").attributes["winner"]["test"]
     assert (None, 1) == (tested["value"], len(tested["scores"]))
 
 
@@ -122,7 +129,7 @@ def test_an_ended_trial_never_changes(tmp_path: Path) -> None:
     sweep = stored_sweep(tmp_path)
     ended: dict[int, object] = {}
     for count in range(1, 40, 2):
-        for trial in mirrored_sweep(sweep.go_on(runs=count)).trials:
+        for trial in mirrored_sweep(sweep.go_on(runs=count), "made_up").trials:
             if trial.state != "running":
                 assert trial == ended.setdefault(trial.number, trial)
     assert 8 == len(ended)
@@ -136,7 +143,7 @@ def test_a_promoted_trial_that_fails_is_failed(tmp_path: Path) -> None:
         return None if best and spec.seed == 2 else 10.0 * float(spec.algorithm["n_epochs"])
 
     sweep = stored_sweep(tmp_path, "sweep.stop_after=100", score=breaks)
-    trials = mirrored_sweep(sweep.go_on(until=SweepStage.SEARCH)).trials
+    trials = mirrored_sweep(sweep.go_on(until=SweepStage.SEARCH), "made_up").trials
     failed = [trial for trial in trials if trial.state == "failed"]
     assert failed
     for trial in failed:
@@ -146,6 +153,33 @@ def test_a_promoted_trial_that_fails_is_failed(tmp_path: Path) -> None:
 def test_with_every_seed_from_the_start_trials_are_complete_at_once(tmp_path: Path) -> None:
     """Without screening, an ended trial is complete and has no word about promotion."""
     sweep = stored_sweep(tmp_path, "sweep.allocation=fixed", "sweep.trials=3")
-    trials = mirrored_sweep(sweep.go_on(runs=5)).trials
+    trials = mirrored_sweep(sweep.go_on(runs=5), "made_up").trials
     assert "complete" == trials[0].state
     assert not {"promotion", "screening"} & set(trials[0].attributes)
+
+
+def test_the_note_says_that_the_best_trial_is_not_the_result(tmp_path: Path) -> None:
+    """The dashboard's note of the study has the winner with its test score, and so do finalists."""
+    sweep = stored_sweep(tmp_path)
+    early = system_attributes(study_of(sweep, sweep.go_on(until=SweepStage.SEARCH)))
+    assert "No winner is chosen yet" in early["dashboard:note_str:0"]
+    study = study_of(sweep, sweep.go_on())
+    winner, note = study.user_attrs["winner"], system_attributes(study)["dashboard:note_str:0"]
+    assert note.startswith(f"The winner is trial {winner['trial']}.")
+    assert f"{winner['test']['value']:.2f}" in note
+    assert "It is not the result of the sweep" in note
+    assert "rlexp report made_up" in note
+    trial = study.trials[winner["trial"]]._trial_id
+    assert (
+        "is the winner of the sweep" in system_attributes(study)[f"dashboard:{trial}:note_str:0"]
+    )
+    assert ["score, all tuning seeds"] == study.metric_names
+
+
+def test_a_note_that_stays_the_same_is_written_once(tmp_path: Path) -> None:
+    """The version of a note, which its reader sees, rises with its text only."""
+    sweep = stored_sweep(tmp_path)
+    versions = [
+        system_attributes(study_of(sweep, sweep.go_on()))["dashboard:note_ver"] for _ in range(2)
+    ]
+    assert [1, 1] == versions

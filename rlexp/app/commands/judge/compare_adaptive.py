@@ -37,7 +37,7 @@ from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.tracking.mirror_client import ChosenTrackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.overrides import parse_overrides
@@ -281,6 +281,7 @@ def _dry_run(
     _check_scores(looked, design, evidence, paths)
     experiment, plan = _plan(looked, evidence, design)
     launch, costs = _Preparation(request, workspace, observer).prepare(experiment, plan)
+    note_missing_packages(launch.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)

@@ -43,6 +43,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
+from rlexp.store.tracker_positions import tracker_locations
 
 LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
@@ -232,11 +233,29 @@ def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
 def _next(
     request: ReportRequest, summary: ReportSummary, workspace: Workspace
 ) -> tuple[NextCommand, ...]:
-    if len(summary.labels) < 2:
-        return ()
-    phase = ["--phase", request.phase] if request.phase else []
-    command = ["rlexp", "compare", *request.targets, *phase, *workspace.permission]
-    return (NextCommand(why="compare in the terminal", command=shlex.join(command)),)
+    commands = []
+    if len(summary.labels) > 1:
+        phase = ["--phase", request.phase] if request.phase else []
+        words = ["rlexp", "compare", *request.targets, *phase, *workspace.permission]
+        commands.append(NextCommand(why="compare in the terminal", command=shlex.join(words)))
+    if mirrored := _mirrored(request, workspace):
+        # A push takes seconds and may fail, so that the user decides when it is made.
+        words = ["rlexp", "sync", mirrored, *workspace.permission]
+        commands.append(
+            NextCommand(why="attach the report in the trackers", command=shlex.join(words))
+        )
+    return tuple(commands)
+
+
+def _mirrored(request: ReportRequest, workspace: Workspace) -> str | None:
+    """The experiment whose trackers attach this report; None where no tracker does."""
+    names = list(dict.fromkeys(read_target(text).experiment for text in request.targets))
+    # Trackers attach the files of `reports/EXPERIMENT`.
+    if request.output or len(names) > 1:
+        return None
+    with suppress(RecordError, OSError):
+        return names[0] if tracker_locations(workspace.experiment(names[0])) else None
+    return None
 
 
 def _cache(

@@ -357,7 +357,7 @@ def _search(
     if has_work(sweeping):
         check_devices([experiment.default.compute.device], launch.executor, recorded=True)
         workers = launch.executor.workers_for(launch.threads)
-        watched = SweepMonitor(sweeping, mirror, workers, spent)
+        watched = SweepMonitor(sweeping, mirror, workers, spent, paths.name)
         try:
             interrupted = execute_source(
                 paths,
@@ -377,7 +377,7 @@ def _search(
         # An earlier command may have been killed before it wrote the ledger, copied trials to
         # `sweep.storage` or pushed to trackers.
         LedgerWriter(paths).enter_late()
-        SweepMonitor(sweeping, mirror, 1, spent).close(observer)
+        SweepMonitor(sweeping, mirror, 1, spent, paths.name).close(observer)
         catch_up(paths, launch.trackers, launch.command, workspace, observer)
     note_dashboard(paths, configurer.asked.request.plan.storage, workspace.folder, observer)
     return _outcome(
