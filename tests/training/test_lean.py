@@ -143,7 +143,7 @@ def test_results_are_those_of_the_library_alone(name: str, tmp_path: Path) -> No
     assert pytest.approx(means, abs=1e-5) == lean_means
 
 
-CONTINUED = ("ppo, categorical", "ppo, Gaussian, normalised", "sac")
+CONTINUED: tuple[str, ...] = ("ppo, categorical", "ppo, Gaussian, normalised", "sac")
 if IN_FULL:
     # ARS has no rollouts between which it could be continued.
     CONTINUED = tuple(case for case in CASES if case != "ars")
