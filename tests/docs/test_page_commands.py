@@ -78,11 +78,9 @@ PLAN = ("--dry-run", "--no-probe")
 def shortened(words: Sequence[str]) -> Sequence[str]:
     """The words of a command with a tiny budget for trainings, or with `--dry-run`."""
     name, *rest = words
-    if name not in {"run", "sweep", "extend"} or "--dry-run" in words:
-        return words
+    if name not in {"run", "sweep"} or "--dry-run" in words:
+        return _tiny_extension(words) if name == "extend" else _tiny_repetition(words)
     planned = bool(set(PLANNED) & set(words))
-    if name == "extend":
-        return _tiny_extension(words)
     if name == "sweep":
         return _tiny_sweep(words) if rest[0] == "quick" and not planned else [*words, *PLAN]
     named = any(word.startswith("experiment=") for word in rest) or "executor=pull" in words
@@ -103,6 +101,14 @@ def _tiny_budget(words: Sequence[str]) -> Sequence[str]:
     if algorithms <= {"ppo", "a2c"} and "ppo" in algorithms and not benchmark:
         return (*TINY, *LAST, "algorithm.n_steps=64", *seeds)
     return (*(LONGER if "ppo" in algorithms else TINY), *LAST, *seeds)
+
+
+def _tiny_repetition(words: Sequence[str]) -> Sequence[str]:
+    """The words of a short check whether trainings can be repeated; other words as they are."""
+    if "--determinism" not in words:
+        return words
+    default = words[-1] == "--determinism"
+    return [*words, "budget.steps=128", *(("algorithm.n_steps=64",) if default else ())]
 
 
 def _tiny_extension(words: Sequence[str]) -> Sequence[str]:
