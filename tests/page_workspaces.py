@@ -137,5 +137,6 @@ rlexp run algorithm=ppo environment=cartpole experiment=new seeds.test=2
 rlexp run algorithm=ppo environment=cartpole experiment=old seeds.test=2
 rlexp run algorithm=ppo environment=cartpole_contexts experiment=robust seeds.test=1
 """,
+    "trackers": "export WANDB_MODE=offline\n",
 }
 """Commands that are given before those of a page, by the page's name."""
