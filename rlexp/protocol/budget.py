@@ -14,6 +14,9 @@ from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 OPERATIONAL = ("checkpoint_every", "checkpoint_minutes", "timeout", "keep_last")
 """Settings that change no number of a run, and are therefore not part of its identity."""
+KEEP_BELOW = "keep_below"
+"""The setting of attempts in a sweep below whose environment steps tuning runs keep their state, with
+the replay buffer, because a longer run may continue it."""
 RESTARTS = "restarts"
 """The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
 
