@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from in_full import long
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.protocol.seeds import Phase
@@ -34,41 +35,54 @@ def numbers(study: StudyFolder, name: str) -> Numbers:
 
 
 def spent(study: StudyFolder, name: str) -> list[int]:
-    """The environment steps that each run of the longest promoted trial has trained itself."""
+    """The environment steps that each run has trained that continues another one."""
     paths = ExperimentPaths(study.folder / "runs" / name)
     records = [read_run(run).record for run in paths.runs()]
     return [r.spent for r in records if r.spec.parent is not None]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["local", "pull"])
-def test_a_killed_sweep_that_continues_runs_has_the_numbers_of_whole_runs(
-    tmp_path: Path, executor: str
-) -> None:
+def test_a_killed_sweep_that_continues_runs_has_the_numbers_of_whole_runs(tmp_path: Path) -> None:
     """After a SIGKILL, trials, weights, scores and curves are those of runs from step 0."""
     with new_study(tmp_path / "study", warm=True) as study:
-        code, output = study.give(
-            "sweep", *WORDS, "experiment=whole", "sweep.continuation=false"
-        )
-        assert code == 0, output
+        train_whole_runs(study)
         words = ("sweep", *WORDS, "experiment=continued")
         command = study.start(*words)
         wait_until(partial(study.events, "continued", "inherited"))
         command.kill()
         command.communicate(timeout=60)
-        if executor == "pull":
-            command = study.start(*words, "executor=pull")
-            worker = study.start("worker", "continued", "--idle=60")
-            output, _ = command.communicate(timeout=120)
-            worker.terminate()
-            worker.communicate(timeout=60)
-            assert command.returncode == 0, output
-        else:
-            code, output = study.give(*words, "executor.workers=1")
-            assert code == 0, output
-        assert numbers(study, "whole") == numbers(study, "continued")
-        (steps,) = spent(study, "continued")
-        assert steps < 256
-        code, output = study.give("verify")
+        code, output = study.give(*words, "executor.workers=1")
         assert code == 0, output
-        assert not list((study.folder / "runs").glob("*/*/parent"))
+        check_continued(study)
+
+
+@long
+@pytest.mark.slow
+def test_workers_receive_the_states_of_a_sweep(tmp_path: Path) -> None:
+    """With executor=pull, the runs that a worker continues have the numbers of whole runs."""
+    with new_study(tmp_path / "study", warm=True) as study:
+        train_whole_runs(study)
+        command = study.start("sweep", *WORDS, "experiment=continued", "executor=pull")
+        wait_until((study.folder / "runs" / "continued" / "orders").is_dir)
+        worker = study.start("worker", "continued", "--idle=60")
+        output, _ = command.communicate(timeout=120)
+        worker.terminate()
+        worker.communicate(timeout=60)
+        assert command.returncode == 0, output
+        check_continued(study)
+
+
+def train_whole_runs(study: StudyFolder) -> None:
+    """Make the sweep `whole`, whose runs begin at step 0."""
+    code, output = study.give("sweep", *WORDS, "experiment=whole", "sweep.continuation=false")
+    assert code == 0, output
+
+
+def check_continued(study: StudyFolder) -> None:
+    """The sweep `continued` has the numbers of `whole` for fewer steps, and records that fit."""
+    assert numbers(study, "whole") == numbers(study, "continued")
+    (steps,) = spent(study, "continued")
+    assert steps < 256
+    code, output = study.give("verify")
+    assert code == 0, output
+    assert not list((study.folder / "runs").glob("*/*/parent"))

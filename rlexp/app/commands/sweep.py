@@ -259,6 +259,7 @@ def run_sweep(
         opened = _open(paths, experiment, configurer, options, workspace)
         begun = [spec for spec in _begun(paths, opened[0]) if spec.parent is not None]
         check_states(paths, begun, launch)
+        opened[1].note = observer.note
         costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
         write_experiment(paths, experiment)
         return _search(

@@ -6,7 +6,7 @@ and the choice.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -191,6 +191,9 @@ class FolderLedger:
     states: RunStates
     thinking: list[TimedSuggester] = field(default_factory=list)
     disk_error: OSError | None = None
+    note: Callable[[str], None] = lambda _: None
+    """Shows why a trial does not continue the runs that it repeats; each reason once."""
+    _noted: set[str] = field(default_factory=set)
 
     def around(self, suggester: Suggester) -> Suggester:
         """Wrap a tuner so that its time is measured."""
@@ -225,6 +228,9 @@ class FolderLedger:
             seconds=self.thinking[-1].last if self.thinking and proposal.number else 0.0,
         )
         append_trial(self.paths, trial)
+        if proposal.anew is not None and proposal.anew not in self._noted:
+            self._noted.add(proposal.anew)
+            self.note(f"trial {proposal.number} trains from step 0: {proposal.anew}")
 
     def choose(self, selection: Selection) -> None:
         """Write the choice, which nothing changes afterwards."""
