@@ -13,6 +13,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
+from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.request import Configurer, FolderLedger, read_sweep
 from rlexp.app.sweeps.state import read_runs, restore_sweep
 from rlexp.app.workspace import Workspace
@@ -74,7 +75,11 @@ class StoredSweep:
         """Make runs until the stage ends or this number of runs exists."""
         requested = read_sweep(None, self.words, self.study)
         write_experiment(self.paths, requested.experiment)
-        ledger = FolderLedger(self.paths, Configurer(requested, self.study, {}))
+        ledger = FolderLedger(
+            self.paths,
+            Configurer(requested, self.study, {}),
+            RunStates(self.paths, self.study),
+        )
         source = restore_sweep(
             self.paths,
             requested.experiment,

@@ -145,6 +145,7 @@ class SweepOutline(ExecutionEstimate, Displayed):
         aggregate: The aggregate of scores over seeds.
         lag: Number of latest trials that a suggestion does not use.
         limits: Further limits of the search, as text.
+        continuation: How runs with more steps begin, as text; null where no run continues another.
         runs: Maximum number of runs that are still to come.
         steps_per_run: Environment steps per run.
     """
@@ -171,5 +172,6 @@ class SweepOutline(ExecutionEstimate, Displayed):
     aggregate: str
     lag: int | None
     limits: str
+    continuation: str | None
     runs: int
     steps_per_run: int

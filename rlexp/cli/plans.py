@@ -62,6 +62,8 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
         f"{join_first_names(plan.parameters, 4)}{pruner}"
     )
     yield f"  {_seeds_in_words(plan)}"
+    if plan.continuation is not None:
+        yield f"  {plan.continuation}"
     yield (
         f"  at most {format_count(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
         f" · {_expected(plan)}"

@@ -81,8 +81,13 @@ def is_reached(
 
 
 def full_runs(question: SearchProblem, entries: Sequence[TrialProgress]) -> float:
-    """Full-run equivalents so far: the sum over trials of their share of the full budget."""
-    return sum(e.proposal.steps for e in entries) / question.steps
+    """Full-run equivalents so far: the sum over trials of their share of the full budget.
+
+    A run that continues from a state counts with the steps after it.
+    """
+    # Sums of whole numbers are exact: without continued runs, this is the sum of the trials' steps.
+    runs = question.screening
+    return sum(e.proposal.planned(runs) for e in entries) / (question.steps * runs)
 
 
 def promotions(question: SearchProblem, screened: int) -> int:
@@ -107,8 +112,9 @@ def _steps_with_another(
 ) -> int:
     """Environment steps of the trials so far, of one more trial, and of all promotions."""
     spent = sum(map(steps_of, entries[:visible]))
-    planned = sum(e.proposal.steps for e in entries[visible:] if e.twin is None)
-    screened = spent + question.screening * (planned + question.steps)
+    runs = question.screening
+    planned = sum(e.proposal.planned(runs) for e in entries[visible:] if e.twin is None)
+    screened = spent + planned + runs * question.steps
     further = promotions(question, screened) * (question.seeds - question.screening)
     return screened + further * question.steps
 

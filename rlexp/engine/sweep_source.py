@@ -15,7 +15,7 @@ from rlexp.engine.search import Search, SearchProblem, promotions
 from rlexp.engine.trial_state import Proposal, TrialProgress, steps_of
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.events import Ending, Evaluated, StopRequest
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT, Finalist, Selection
@@ -199,8 +199,23 @@ class DecisionLog(Protocol):
         """The configuration of a trial; None and the reason where it is invalid."""
         ...
 
+    def find_states(
+        self, configuration: Configuration, runs: Sequence[RunRecord | None]
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """The states from which runs of a trial continue; and why others begin at step 0.
+
+        Args:
+            configuration: The configuration of the trial.
+            runs: The run with fewer steps on each tuning seed; None on seeds without such a run.
+        """
+        ...
+
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
         """Store a proposed trial."""
+        ...
+
+    def hand_over(self, spec: RunSpec) -> str | None:
+        """Give a run the state that it continues from; returns why this is impossible, or None."""
         ...
 
     def choose(self, selection: Selection) -> None:
@@ -237,6 +252,8 @@ class SweepSource:
     _taken: set[str] = field(default_factory=set)
     _specs: dict[tuple[int, int], RunSpec] = field(default_factory=dict)
     _owners: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _first: dict[str, int] = field(default_factory=dict)
+    """The first trial with each configuration, by the fingerprint of the configuration."""
 
     @property
     def waiting(self) -> int:
@@ -271,11 +288,19 @@ class SweepSource:
         while self.halted is None:
             for spec in self._due():
                 if spec.id not in self._taken:
-                    self._taken.add(spec.id)
-                    return spec
+                    return self._start(spec)
             if not self._advance():
                 return None
         return None
+
+    def _start(self, spec: RunSpec) -> RunSpec | None:
+        """The run, with the state that it continues from; None if the state is gone."""
+        if spec.parent is not None:
+            self.halted = self.ledger.hand_over(spec)
+        if self.halted is not None:
+            return None
+        self._taken.add(spec.id)
+        return spec
 
     def evaluated(self, spec: RunSpec, evaluations: Sequence[Evaluated]) -> None:
         """Take in the evaluations of a run in progress; its trial may be pruned by them."""
@@ -294,8 +319,11 @@ class SweepSource:
         if (owner := self._owners.get(record.spec.id)) is not None:
             self.search.end(*owner, record)
 
-    def runs_of(self, number: int) -> list[RunSpec]:
-        """The runs of a trial, in order of the tuning seeds."""
+    def runs_of(self, number: int, phase: Phase = Phase.TUNING) -> list[RunSpec]:
+        """The runs of a trial in a phase, in order of the seeds."""
+        if phase is not Phase.TUNING:
+            seeds, configuration = self.seeds.seeds(phase), self.configurations[number]
+            return [configuration.spec(phase, self.seeds.root, seed) for seed in seeds]
         positions = range(self.search.question.seeds)
         return [self._specs[number, p] for p in positions if (number, p) in self._specs]
 
@@ -316,14 +344,21 @@ class SweepSource:
             return
         self.configurations[number] = configuration
         seeds = self.seeds.seeds(Phase.TUNING)
-        specs = [configuration.spec(Phase.TUNING, self.seeds.root, seed) for seed in seeds]
-        # Equal configurations share all their runs, so the first run finds the owner.
-        owner = self._owners.get(specs[0].id)
-        self.search.add(proposal, twin=None if owner is None else owner[0])
-        for position, spec in enumerate(specs):
+        # Equal configurations share all their runs.
+        elder = self._first.get(configuration.fingerprint)
+        self.search.add(proposal, twin=elder)
+        if elder is not None:
+            shared = {p: self._specs[elder, p] for p in range(len(seeds))}
+            self._specs.update({(number, p): spec for p, spec in shared.items()})
+            return
+        self._first[configuration.fingerprint] = number
+        for position, seed in enumerate(seeds):
+            spec = configuration.spec(Phase.TUNING, self.seeds.root, seed)
+            if (parent := proposal.parent_of(position)) is not None:
+                spec = spec.again(Phase.TUNING, self.seeds.root, seed, parent)
             self._specs[number, position] = spec
-            self._owners.setdefault(spec.id, (number, position))
-            if owner is None and (record := self.records.get(spec.id)) is not None:
+            self._owners[spec.id] = (number, position)
+            if (record := self.records.get(spec.id)) is not None:
                 self.search.end(number, position, record)
 
     def _due(self) -> Iterator[RunSpec]:
@@ -350,12 +385,7 @@ class SweepSource:
         if self.until is SweepStage.SEARCH:
             return []
         best = finalists(self.ranked(), self.search.question)
-        return [spec for c in best for spec in self._on_selection(c.number)]
-
-    def _on_selection(self, number: int) -> list[RunSpec]:
-        seeds = self.seeds.seeds(Phase.SELECTION)
-        configuration = self.configurations[number]
-        return [configuration.spec(Phase.SELECTION, self.seeds.root, seed) for seed in seeds]
+        return [spec for c in best for spec in self.runs_of(c.number, Phase.SELECTION)]
 
     def _tests(self) -> list[RunSpec]:
         """The runs of the winner and of the default configuration on test seeds."""
@@ -390,17 +420,38 @@ class SweepSource:
         if suggestion is None:
             return True
         configuration, refused = self.ledger.configure(number, suggestion)
+        parents, anew = self._find_states(suggestion, configuration)
         proposal = Proposal(
             number=number,
             parameters=suggestion.parameters,
             steps=suggestion.steps or self.search.question.steps,
             refused=None if configuration is not None else refused,
             parent=suggestion.parent,
+            parents=parents,
+            anew=anew,
         )
         # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
         self.ledger.propose(proposal, configuration)
         self._begin(proposal, configuration)
         return True
+
+    def _find_states(
+        self, suggestion: Suggestion, configuration: Configuration | None
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """The states from which the runs of a new trial continue; and why others do not."""
+        question = self.search.question
+        if configuration is None or suggestion.parent is None or not question.plan.continuation:
+            return (), None
+        if configuration.fingerprint in self._first:
+            # A twin makes no runs.
+            return (), None
+        entry = self.search.entries[suggestion.parent]
+        # Only runs that were judged whole: whether another run of a pruned trial came to its end
+        # depends on how fast it was asked to stop.
+        judged = len(entry.judged_runs())
+        positions = range(question.screening)
+        runs = [entry.records.get(p) if p < judged else None for p in positions]
+        return self.ledger.find_states(configuration, runs)
 
     def _choose(self) -> bool:
         ranked = finalists(self.ranked(), self.search.question)
@@ -411,7 +462,8 @@ class SweepSource:
             return False
         seeds = len(self.seeds.seeds(Phase.SELECTION))
         runs = {
-            c.number: [self.records[s.id] for s in self._on_selection(c.number)] for c in ranked
+            c.number: [self.records[s.id] for s in self.runs_of(c.number, Phase.SELECTION)]
+            for c in ranked
         }
         selection = choose(ranked, runs, seeds, self.search.question)
         self.ledger.choose(selection)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, Self
 
+from rlexp.protocol.spec import Parent
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.trial import Trial
@@ -12,13 +13,39 @@ from rlexp.records.trial import Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A proposed configuration; `refused` gives the reason if the configuration is invalid."""
+    """A proposed configuration.
+
+    Attributes:
+        number: Number of the trial.
+        parameters: Values of the searched parameters.
+        steps: Environment steps of each run.
+        refused: Why the configuration is invalid, if it is.
+        parent: The trial whose configuration it repeats with more steps, if any.
+        parents: The state from which each run continues, in order of the tuning seeds, None where
+            a run begins at step 0; empty where all do.
+        anew: Why runs begin at step 0 although the trial repeats another one.
+    """
 
     number: int
     parameters: Mapping[str, Any]
     steps: int
     refused: str | None = None
     parent: int | None = None
+    parents: tuple[Parent | None, ...] = ()
+    anew: str | None = None
+
+    def parent_of(self, position: int) -> Parent | None:
+        """The state from which the run on a tuning seed continues, if any."""
+        return self.parents[position] if position < len(self.parents) else None
+
+    def trained(self, position: int, step: int) -> int:
+        """Environment steps that the run on a tuning seed itself trains, to reach a step."""
+        parent = self.parent_of(position)
+        return step if parent is None else max(step - parent.step, 0)
+
+    def planned(self, runs: int) -> int:
+        """Environment steps of the first runs, up to their end."""
+        return sum(self.trained(position, self.steps) for position in range(runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +169,11 @@ class TrialProgress:
 def steps_of(progress: TrialProgress) -> int:
     """The planned environment steps of a trial; restarts and late stops are not counted.
 
-    A twin counts as 0, because its runs are counted already.
+    A run that continues from a state counts with the steps after it. A twin counts as 0, because its runs are counted already.
     """
     if progress.twin is not None:
         return 0
-    steps, stop = progress.proposal.steps, progress.stop
-    if stop is not None and stop.step < steps:
-        return steps * stop.position + stop.step
-    return steps * len(progress.judged_runs())
+    proposal, stop = progress.proposal, progress.stop
+    if stop is not None and stop.step < proposal.steps:
+        return proposal.planned(stop.position) + proposal.trained(stop.position, stop.step)
+    return proposal.planned(len(progress.judged_runs()))

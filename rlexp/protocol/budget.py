@@ -19,6 +19,9 @@ OPERATIONAL = (
 """Settings that change no number of a run, and are therefore not part of its identity."""
 LEAN = "lean"
 """The compute setting that changes no number of a run either."""
+KEEP_BELOW = "keep_below"
+"""The setting of attempts in a sweep below whose environment steps tuning runs keep their state, with
+the replay buffer, because a longer run may continue it."""
 RESTARTS = "restarts"
 """The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
 

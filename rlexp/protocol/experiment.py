@@ -144,6 +144,9 @@ class Experiment:
     winner is chosen, then the winner and the default. Trials run on tuning seeds, finalists on
     selection seeds.
 
+    `continued` holds the states from which runs of trials continue that repeat a configuration with
+    more steps. Keys are the ids that the runs would have without a parent.
+
     `origin` is the trial of a sweep from which the experiment was made. It defines no run.
     In an extension, `extends` names the parent of each run, and only runs with a parent are planned.
     """
@@ -155,6 +158,7 @@ class Experiment:
     allotted: Mapping[str, int] = field(default_factory=dict)
     sweep: Sweep | None = None
     trials: tuple[Configuration, ...] = ()
+    continued: Mapping[str, Parent] = field(default_factory=dict)
     finalists: tuple[Configuration, ...] = ()
     imported: Mapping[str, tuple[int, ...]] | None = None
     origin: Origin | None = None
@@ -182,6 +186,7 @@ class Experiment:
         seeds = self.seeds.seeds(phase)
         configurations = self.of_phase(phase)
         root = self.seeds.root
+        parents = self.continued if self.extends is None else self.extends.parents
         # The first spec of a configuration is hashed once; `again` reuses it for all other seeds.
         planned = [(c, c.spec(phase, root, 0), self._seeds(c, phase)) for c in configurations]
         for seed in seeds:
@@ -189,10 +194,10 @@ class Experiment:
                 if seed not in allowed:
                     continue
                 spec = first.again(phase, root, seed)
-                if self.extends is None:
-                    yield configuration, spec
-                elif (parent := self.extends.parents.get(spec.id)) is not None:
+                if (parent := parents.get(spec.id)) is not None:
                     yield configuration, spec.again(phase, root, seed, parent)
+                elif self.extends is None:
+                    yield configuration, spec
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)

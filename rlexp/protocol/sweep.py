@@ -25,6 +25,8 @@ Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
+LATER = ("continuation",)
+"""Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
 
@@ -52,6 +54,8 @@ class SweepPlan:
         failures: Value of a failed trial for the tuner: `worst` ranks it below every other trial;
             `exclude` hides it. A failed trial never wins.
         stop_after: Number of consecutive runs with the same failure that stop the sweep.
+        continuation: Whether a trial that repeats a configuration with more steps continues its runs
+            from their states; null: each run begins at step 0, as in older sweeps.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -69,6 +73,7 @@ class SweepPlan:
     failures: Literal["worst", "exclude"]
     stop_after: Annotated[int, Ge(2)]
     storage: str | None
+    continuation: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse an empty list of objectives, and repeated objectives."""
@@ -91,8 +96,12 @@ class SweepPlan:
 
     def definition(self) -> dict[str, Any]:
         """The settings that a later command may not change."""
-        settings = {k: value for k, value in asdict(self).items() if k not in OF_THE_COMMAND}
-        return {**settings, "objective": list(self.objectives)}
+        return {k: value for k, value in self.plain().items() if k not in OF_THE_COMMAND}
+
+    def plain(self) -> dict[str, Any]:
+        """The settings as JSON values, without unset ones that older sweeps do not have."""
+        settings = {**asdict(self), "objective": list(self.objectives)}
+        return {k: v for k, v in settings.items() if k not in LATER or v is not None}
 
 
 def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[Direction, ...]:
@@ -112,7 +121,7 @@ class Sweep:
 
     def plain(self) -> dict[str, Any]:
         """The entry of the sweep in `experiment.json`."""
-        plan = {**asdict(self.plan), "objective": list(self.plan.objectives), "storage": None}
+        plan = {**self.plan.plain(), "storage": None}
         return {
             "name": self.name,
             "space": self.space.plain(),

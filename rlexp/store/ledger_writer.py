@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os.path import lexists
 
 from rlexp.errors import RlexpError
-from rlexp.records.events import Ending, RunEnded
+from rlexp.records.events import Ending, Inherited, RunEnded
 from rlexp.records.ledger import (
     ATTEMPT_FILES,
     RUN_FILES,
@@ -44,6 +44,11 @@ def ending_of(attempt: StoredAttempt) -> str:
     """How an attempt ended: the ending of its last event, or `LOST`."""
     last = attempt.events[-1] if attempt.events else None
     return str(last.ending) if isinstance(last, RunEnded) else LOST
+
+
+def _is_inherited(attempt: StoredAttempt) -> bool:
+    """Whether the events of an attempt are those of the run's parent."""
+    return any(isinstance(event, Inherited) for event in attempt.events)
 
 
 def file_sums(run: RunPaths, attempt: AttemptPaths, *, completed: bool) -> dict[str, str]:
@@ -146,8 +151,10 @@ class LedgerWriter:
             if self._entered is None:
                 self._entered = entered_attempts(self.paths)
             for attempt in ended_attempts(run):
-                late = attempt.paths.number != number
-                if not late or attempt.paths.number not in self._entered.get(run.folder.name, ()):
+                this = attempt.paths.number == number
+                if this or attempt.paths.number not in self._entered.get(run.folder.name, ()):
+                    # The events of a parent are an attempt that no process has made.
+                    late = not this and not _is_inherited(attempt)
                     self._enter(run, attempt, self._entered, late=late)
 
     def _enter(

@@ -1,15 +1,15 @@
 """Reads and writes the proposed trials and the selection (chosen winner) of a sweep."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.store.configurations import read_configuration
@@ -35,6 +35,9 @@ class StoredTrial:
         configuration: The configuration of its runs; None where it is invalid.
         refused: Why the configuration is invalid.
         parent: The trial whose configuration it repeats with more steps, if any.
+        parents: The state from which each run continues, in order of the tuning seeds, None where
+            a run begins at step 0; empty where all do.
+        anew: Why runs begin at step 0 although the trial repeats another one; None without such runs.
         seconds: Time in seconds that the tuner took to suggest it.
     """
 
@@ -44,6 +47,8 @@ class StoredTrial:
     configuration: Configuration | None
     refused: str | None = None
     parent: int | None = None
+    parents: tuple[Parent | None, ...] = ()
+    anew: str | None = None
     seconds: float = 0.0
 
     def plain(self) -> dict[str, Any]:
@@ -56,8 +61,15 @@ class StoredTrial:
             "configuration": self.configuration.plain() if self.configuration else None,
             "refused": self.refused,
             "parent": self.parent,
+            **self._beginnings(),
             "seconds": self.seconds,
         }
+
+    def _beginnings(self) -> dict[str, Any]:
+        """How runs begin that could continue; nothing for the trials of most sweeps."""
+        parents = [None if parent is None else asdict(parent) for parent in self.parents]
+        anew = {} if self.anew is None else {"anew": self.anew}
+        return {**({"parents": parents} if parents else {}), **anew}
 
 
 def append_trial(paths: ExperimentPaths, trial: StoredTrial) -> None:
@@ -105,6 +117,8 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
             configuration=read_configuration(configuration, schema) if configuration else None,
             refused=document["refused"],
             parent=document["parent"],
+            parents=tuple(p if p is None else Parent(**p) for p in document.get("parents", ())),
+            anew=document.get("anew"),
             seconds=float(document["seconds"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:
@@ -210,7 +224,12 @@ def with_trials(
     """
     by_number = {t.number: t.configuration for t in trials if t.configuration is not None}
     default = replace(experiment.configurations[0], label=DEFAULT_LABEL)
-    grown = replace(experiment, configurations=(default,), trials=tuple(by_number.values()))
+    grown = replace(
+        experiment,
+        configurations=(default,),
+        trials=tuple(by_number.values()),
+        continued=dict(_continued(experiment, trials)),
+    )
     if selection is None:
         return grown
     named = [selection.winner, *(f.number for f in selection.finalists)]
@@ -222,3 +241,17 @@ def with_trials(
         configurations=(default,) if selection.winner == DEFAULT else (tuned, default),
         finalists=tuple(by_number[f.number] for f in selection.finalists),
     )
+
+
+def _continued(
+    experiment: Experiment, trials: Iterable[StoredTrial]
+) -> Iterator[tuple[str, Parent]]:
+    """The ids that continued runs would have without a parent, and the states they continue from."""
+    seeds, root = experiment.seeds.seeds(Phase.TUNING), experiment.seeds.root
+    for trial in trials:
+        if trial.configuration is None:
+            continue
+        # Tuning seeds never change: the definition of a sweep holds them.
+        for seed, parent in zip(seeds, trial.parents, strict=False):
+            if parent is not None:
+                yield trial.configuration.spec(Phase.TUNING, root, seed).id, parent

@@ -65,7 +65,8 @@ class Tuner(Protocol):
     """A search method: the fields are its settings, `open` starts a search.
 
     The class variable `identity` (`rlexp.protocol.identity.Identity`) names the tuner in records.
-    A class without `identity` is named by its module path.
+    A class without `identity` is named by its module path. A class variable `lengthens` that is true
+    says that trials may repeat a configuration with more steps (`Suggestion.parent`).
     """
 
     def open(self, problem: Problem) -> Suggester:

@@ -285,6 +285,7 @@ class DEHB:
     """
 
     identity: ClassVar = Identity("tuner", "dehb")
+    lengthens: ClassVar = True
 
     minimum: Annotated[float, Interval(gt=0, lt=1)]
     eta: Annotated[int, Ge(2)]

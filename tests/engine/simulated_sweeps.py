@@ -1,7 +1,7 @@
 """Sweeps whose runs follow a formula, with any workers, any order of ends and any interruption."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.space import Parameter, Real, Space
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Pruner
 from rlexp.pruners.none import Never
@@ -62,6 +62,8 @@ class Notes:
     proposals: list[tuple[Proposal, Configuration | None]] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
     refused: Callable[[float], bool] = lambda _: False
+    continued: list[RunSpec] = field(default_factory=list)
+    lost: str | None = None
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
         """A configuration whose algorithm has the parameter `x`."""
@@ -71,6 +73,22 @@ class Notes:
         base = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
         algorithm = {**base.algorithm, "x": x}
         return replace(base, algorithm=algorithm, label=f"trial {number}"), ""
+
+    def find_states(
+        self, configuration: Configuration, runs: Sequence[RunRecord | None]
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """A state one evaluation before the end of each run, as runs with rollouts keep it."""
+        del configuration
+        states = (
+            None if r is None else Parent(r.spec.id, r.spec.budget["steps"] - EVERY, "state")
+            for r in runs
+        )
+        return tuple(states), None
+
+    def hand_over(self, spec: RunSpec) -> str | None:
+        """Note a run that continues another run."""
+        self.continued.append(spec)
+        return self.lost
 
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
         """Keep a proposal."""

@@ -19,12 +19,14 @@ from rlexp.pruners.wilcoxon import Wilcoxon
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.tuners import Tuner
+from rlexp.tuners.dehb import DEHB
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.tpe import TPE
 
 MEDIAN = MedianPruner(startup_trials=2, warm_up=0.1)
 HALVING = SuccessiveHalving(minimum=0.1, eta=2)
 WILCOXON = Wilcoxon(threshold=0.2, startup_seeds=2)
+EVOLUTION = DEHB(minimum=1 / 4, eta=2, mutation_factor=0.5, crossover_probability=0.5)
 PARZEN = TPE(startup=3, candidates=8, multivariate=True)
 KINDS: dict[str, dict[str, Any]] = {
     "fixed": {"plan": plan()},
@@ -36,6 +38,16 @@ KINDS: dict[str, dict[str, Any]] = {
     "two stages, TPE, median": {
         "plan": plan(allocation="two_stage", lag=1),
         "tuner": PARZEN,
+        "pruner": MEDIAN,
+        "one_by_one": True,
+    },
+    "two stages, DEHB that continues runs": {
+        "plan": plan(trials=16, allocation="two_stage", continuation=True),
+        "tuner": EVOLUTION,
+    },
+    "fixed, DEHB that continues runs, median": {
+        "plan": plan(trials=16, continuation=True),
+        "tuner": EVOLUTION,
         "pruner": MEDIAN,
         "one_by_one": True,
     },
@@ -205,3 +217,46 @@ def _work(world: World, sweeping: SweepSource) -> None:
         record: RunRecord = world.record(spec)
         world.records[spec.id] = record
         sweeping.ended(record)
+
+
+def test_a_trial_with_more_steps_continues_the_run_with_fewer_steps() -> None:
+    """Its run has the parent that the proposal stores, and the search counts the further steps only."""
+    plan_of_two_stages = plan(trials=16, allocation="two_stage", continuation=True)
+    world = World(plan=plan_of_two_stages, tuner=EVOLUTION)
+    sweeping = world.run(2, 0)
+    longer = [p for p, _ in world.notes.proposals if p.parents]
+    assert longer
+    for proposal in longer:
+        (spec, *others) = sweeping.runs_of(proposal.number)
+        parent = sweeping.runs_of(proposal.parent or 0)[0]
+        assert (parent.id, parent.budget["steps"] - EVERY) == (
+            spec.parent and spec.parent.run,
+            spec.parent and spec.parent.step,
+        )
+        assert [None] * len(others) == [other.parent for other in others]
+    entries = sweeping.search.entries
+    saved = sum(p.parents[0].step for p in longer if p.parents[0] is not None)
+    steps = sum(entry.proposal.steps for entry in entries)
+    assert (steps - saved) / STEPS == sweeping.search.full_runs
+    assert {s.name for s in world.notes.continued} == {
+        sweeping.runs_of(p.number)[0].name for p in longer
+    }
+
+
+def test_an_older_sweep_trains_each_run_from_step_0() -> None:
+    """Without `sweep.continuation` no run has a parent."""
+    world = World(plan=plan(trials=16, allocation="two_stage"), tuner=EVOLUTION)
+    sweeping = world.run(2, 0)
+    assert any(p.parent is not None for p, _ in world.notes.proposals)
+    assert {None} == {record.spec.parent for record in sweeping.records.values()}
+    assert [] == world.notes.continued
+
+
+def test_a_state_that_is_gone_halts_the_sweep() -> None:
+    """The sweep starts no run without the state that its identity names, and says why."""
+    plan_of_two_stages = plan(trials=16, allocation="two_stage", continuation=True)
+    world = World(plan=plan_of_two_stages, tuner=EVOLUTION)
+    world.notes.lost = "its state is gone"
+    sweeping = world.run(2, 0)
+    assert "its state is gone" == sweeping.halted
+    assert {None} == {record.spec.parent for record in sweeping.records.values()}

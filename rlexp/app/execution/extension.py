@@ -167,7 +167,7 @@ def parent_of(
     copy = find_copy(run.paths, record.spec.id)
     if copy is None:
         raise RecordError(
-            f"run {name} keeps no state to continue from: {_why_nothing_is_kept(record.spec)}; "
+            f"run {name} keeps no state to continue from: {why_nothing_is_kept(record.spec)}; "
             f"{fresh}",
         )
     try:
@@ -203,7 +203,8 @@ def check_completed(record: RunRecord, name: str) -> None:
     raise RecordError(f"run {name} is {record.state}, and only completed runs are extended: {way}")
 
 
-def _why_nothing_is_kept(spec: RunSpec) -> str:
+def why_nothing_is_kept(spec: RunSpec) -> str:
+    """Why a completed run keeps no state from which it could be extended."""
     if "buffer_size" in spec.algorithm:
         return (
             "with a replay buffer, a run keeps it only where budget.keep_last=true was set, and until "
@@ -301,6 +302,22 @@ def take_over_parents(
         if not run.attempts():
             inherit(run, spec, parents)
             ledger.enter(run, FIRST)
+    check_states(paths, extended, launch)
+
+
+def check_states(
+    paths: ExperimentPaths, extended: Sequence[RunSpec], launch: LaunchSettings
+) -> None:
+    """Check that unfinished runs have a usable state to continue from.
+
+    Args:
+        paths: The experiment.
+        extended: Unfinished runs, each with the state of its parent.
+        launch: How they are executed.
+
+    Raises:
+        RecordError: A state is damaged, or of other versions.
+    """
     for name, reason in _refusals(paths, extended, allow_drift=launch.allow_drift):
         command = launch.with_drift
         way = f"; to continue it anyway: {command}" if command else ""

@@ -28,8 +28,9 @@ from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
 from rlexp.executors import DISK_FULL, IN_USE
-from rlexp.protocol.budget import LEAN, OPERATIONAL, Budget, Compute
+from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
@@ -340,7 +341,7 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         origin = {"run": spec.id, "attempt": attempt.number, "versions": collect_versions(spec)}
         training = assemble(
             spec,
-            operational={key: settings.get(key) for key in OPERATIONAL},
+            operational=_operational(spec, settings),
             allowed=tuple(settings["allowed"]),
             lean=settings.get(LEAN) is not False,
         )
@@ -370,6 +371,16 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         listener.keeps_replay = training.budget.keep_last is True
         checkpoints = _checkpoints(paths, spec, origin, settings, listener)
         train(training, listener, attempt.folder, checkpoints)
+
+
+def _operational(spec: RunSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the budget that change no number."""
+    operational = {key: settings.get(key) for key in OPERATIONAL}
+    below = settings.get(KEEP_BELOW)
+    # A trial with more steps may continue this run: it then needs the replay buffer, too.
+    if below is not None and spec.phase is Phase.TUNING and spec.budget["steps"] < below:
+        operational["keep_last"] = operational["keep_last"] is not False
+    return operational
 
 
 def _checkpoints(

@@ -241,10 +241,7 @@ def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict
     """The number of a trial, with the scores and the value of each phase in which it was run."""
     scored: dict[str, Any] = {"trial": number}
     for phase in phases:
-        specs = [
-            sweeping.configurations[number].spec(phase, sweeping.seeds.root, seed)
-            for seed in sweeping.seeds.seeds(phase)
-        ]
+        specs = sweeping.runs_of(number, phase)
         records = [sweeping.records[spec.id] for spec in specs if spec.id in sweeping.records]
         scores = [record.score for record in records if record.score is not None]
         if records:

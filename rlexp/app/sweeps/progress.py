@@ -281,13 +281,13 @@ def _search_steps(sweeping: SweepSource, promoted: int) -> int:
     """The largest number of steps that the search may still need, for trials and promotions."""
     search, question = sweeping.search, sweeping.search.question
     plan, steps, screening = question.plan, question.steps, question.screening
-    under_way = sum(e.proposal.steps for e in search.entries if e.trial is None)
+    under_way = sum(e.proposal.planned(screening) for e in search.entries if e.trial is None)
     new = 0
     if not search.is_full(sweeping.hours()):
         new = (plan.trials - len(search.entries)) * steps
         if plan.full_runs is not None:
             new = min(new, ceil(plan.full_runs - search.full_runs) * steps)
-    total = (under_way + new) * screening + promoted * (question.seeds - screening) * steps
+    total = under_way + new * screening + promoted * (question.seeds - screening) * steps
     if plan.steps is None:
         return total
     return min(total, max(plan.steps - sum(map(steps_of, search.entries)), 0))

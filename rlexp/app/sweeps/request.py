@@ -6,7 +6,7 @@ and the choice.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from rlexp.app.execution.request import (
 )
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
+from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
@@ -39,8 +40,9 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
+from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
@@ -185,8 +187,12 @@ class FolderLedger:
 
     paths: ExperimentPaths
     configurer: Configurer
+    states: RunStates
     thinking: list[TimedSuggester] = field(default_factory=list)
     disk_error: OSError | None = None
+    note: Callable[[str], None] = lambda _: None
+    """Shows why a trial does not continue the runs that it repeats; each reason once."""
+    _noted: set[str] = field(default_factory=set)
 
     def around(self, suggester: Suggester) -> Suggester:
         """Wrap a tuner so that its time is measured."""
@@ -197,6 +203,16 @@ class FolderLedger:
         """See `Configurer.configure`."""
         return self.configurer.configure(number, suggestion.parameters, suggestion.steps)
 
+    def find_states(
+        self, configuration: Configuration, runs: Sequence[RunRecord | None]
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """See `RunStates.find`."""
+        return self.states.find(configuration, runs)
+
+    def hand_over(self, spec: RunSpec) -> str | None:
+        """See `RunStates.hand_over`."""
+        return self.states.hand_over(spec)
+
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
         """Append a trial to the sweep's file."""
         trial = StoredTrial(
@@ -206,9 +222,14 @@ class FolderLedger:
             configuration=configuration,
             refused=proposal.refused,
             parent=proposal.parent,
+            parents=proposal.parents,
+            anew=proposal.anew,
             seconds=self.thinking[-1].last if self.thinking and proposal.number else 0.0,
         )
         append_trial(self.paths, trial)
+        if proposal.anew is not None and proposal.anew not in self._noted:
+            self._noted.add(proposal.anew)
+            self.note(f"trial {proposal.number} trains from step 0: {proposal.anew}")
 
     def choose(self, selection: Selection) -> None:
         """Write the choice, which nothing changes afterwards."""
@@ -230,14 +251,15 @@ Number = TypeVar("Number", int, float)
 
 
 def merge_with_existing_sweep(
-    paths: ExperimentPaths, requested: Experiment, *, lag_asked: bool
+    paths: ExperimentPaths, requested: Experiment, asked: SweepPlan
 ) -> Experiment:
     """The sweep on disk, extended by the requested trials and test seeds; the request if none exists.
 
     Args:
         paths: The sweep's folder.
         requested: The sweep that the command requests.
-        lag_asked: Whether the command sets `sweep.lag`, instead of keeping the sweep's own.
+        asked: The plan of the command; the sweep keeps its `lag` and its `continuation` where the
+            command does not set them.
 
     Raises:
         RecordError: An experiment of this name has another definition, or a winner that forbids the
@@ -254,10 +276,12 @@ def merge_with_existing_sweep(
             f"choose another name, for example {other_name(paths)}",
         )
     assert requested.sweep is not None
-    if not lag_asked:
-        requested = _with_plan(
-            requested, replace(requested.sweep.plan, lag=existing.sweep.plan.lag)
-        )
+    before, kept = existing.sweep.plan, requested.sweep.plan
+    if asked.lag is None:
+        kept = replace(kept, lag=before.lag)
+    if asked.continuation is None:
+        kept = replace(kept, continuation=before.continuation)
+    requested = _with_plan(requested, kept)
     is_chosen = paths.selection.exists()
     _check_same(existing, requested, paths, is_chosen=is_chosen)
     plan = _longer(
@@ -391,7 +415,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     # timing. This lag is large enough that no worker waits for another.
     lag = request.plan.lag
     workers = parts.executor.workers_for(root.compute.threads)
-    plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag)
+    plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag, continuation=None)
     experiment = Experiment(
         name="",
         configurations=(replace(configuration, label=DEFAULT_LABEL),),
@@ -406,7 +430,8 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         ),
     )
     experiment_name = root.experiment or name or derive_name(experiment)
-    named = replace(experiment, name=check_name(experiment_name))
+    continued = replace(plan, continuation=_continuation(request, workspace))
+    named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
     _check_direction(named, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
     return RequestedSweep(
@@ -418,6 +443,25 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         trackers=trackers,
         parts=parts,
     )
+
+
+def _continuation(request: SweepRequest, workspace: Workspace) -> bool | None:
+    """Whether trials of a new sweep continue the runs of others; None if each begins at step 0.
+
+    Raises:
+        ConfigError: The setting is given, and the tuner repeats no configuration with more steps.
+    """
+    asked = request.plan.continuation
+    tuner = build(request.tuner, "tuner", workspace.allowed)
+    lengthens: bool = getattr(tuner, "lengthens", False)
+    if asked and not lengthens:
+        raise ConfigError(
+            "sweep.continuation=true is for a tuner that repeats configurations with more steps, "
+            "which this tuner does not: leave it out, or choose tuner=dehb",
+            key="sweep.continuation",
+        )
+    # Older sweeps do not have the setting: False is stored like in them.
+    return True if lengthens and asked is not False else None
 
 
 def _refuse_policies(request: SweepRequest, configuration: Configuration) -> None:

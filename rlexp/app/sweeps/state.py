@@ -18,6 +18,7 @@ from rlexp.exchange.database import Database
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
@@ -40,9 +41,21 @@ class ReadOnlyLedger:
         """Raise a ProtocolError."""
         raise ProtocolError(f"an inspected sweep cannot configure trial {number}: {suggestion}")
 
+    def find_states(
+        self, configuration: Configuration, runs: Sequence[RunRecord | None]
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """Raise a ProtocolError."""
+        raise ProtocolError(
+            f"an inspected sweep cannot continue {len(runs)} runs as {configuration.label}"
+        )
+
     def propose(self, proposal: Proposal, _: Configuration | None) -> None:
         """Raise a ProtocolError."""
         raise ProtocolError(f"an inspected sweep cannot propose trial {proposal.number}")
+
+    def hand_over(self, spec: RunSpec) -> str | None:
+        """Raise a ProtocolError."""
+        raise ProtocolError(f"an inspected sweep cannot start run {spec.name}")
 
     def choose(self, selection: Selection) -> None:
         """Raise a ProtocolError."""
@@ -208,6 +221,8 @@ def proposal_of(trial: StoredTrial) -> Proposal:
         steps=trial.steps,
         refused=trial.refused if trial.configuration is None else None,
         parent=trial.parent,
+        parents=trial.parents,
+        anew=trial.anew,
     )
 
 

@@ -45,6 +45,12 @@ def garbage_lines(result: "GarbageCollection") -> "Iterator[str]":
     for kept in result.experiments:
         yield _kept_line(kept)
         for name in kept.awaited_by:
+            if name == kept.experiment:
+                yield (
+                    f"  longer runs of {name} may continue some of its runs, so that their states "
+                    f"stay until it has chosen its winner: finish it with 'rlexp resume {name}'"
+                )
+                continue
             yield (
                 f"  {name} extends runs of {kept.experiment} and has not taken over their states yet, "
                 f"so that these stay: finish it with 'rlexp resume {name}', or remove it with "

@@ -8,15 +8,21 @@ import pytest
 from command_line import give, give_json, rlexp
 from finished_runs import Finished, finish
 from quick_parts import quick_parts
+from samples import PRUNER, TUNER
+from sweep_samples import PLAN, SPACE
 
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Extension
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.events import Ending
+from rlexp.records.selection import Finalist, Selection
 from rlexp.store.checkpoints import is_resumable
 from rlexp.store.inheritance import find_copy, inherit
+from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.runs import read_definition, read_spec, write_experiment
+from rlexp.store.sweeps import StoredTrial, append_trial, write_selection
 
 WORDS = (
     *("algorithm=sac", "environment=pendulum", "environment.max_episode_steps=20"),
@@ -106,3 +112,30 @@ def test_an_unknown_experiment_is_refused(tmp_path: Path) -> None:
     """A name without an experiment is refused."""
     with pytest.raises(RlexpError, match="there is no experiment 'nothing'"):
         rlexp(tmp_path, "gc", "nothing")
+
+
+def test_runs_that_a_longer_trial_may_continue_stay(tmp_path: Path) -> None:
+    """A sweep keeps the states of its shorter runs until it has chosen its winner."""
+    run = finish(tmp_path, *WORDS, "budget.keep_last=true", "phase=tuning")
+    paths = ExperimentPaths(run.paths.folder.parent)
+    experiment = read_definition(paths)
+    (short,) = experiment.configurations
+    whole = replace(short, budget=replace(short.budget, steps=2 * short.budget.steps))
+    plan = SweepPlan(**{**PLAN, "continuation": True})
+    sweep = Sweep(name="", space=SPACE, tuner=TUNER, pruner=PRUNER, plan=plan)
+    write_experiment(paths, replace(experiment, configurations=(whole,), sweep=sweep))
+    for number, configuration in enumerate((whole, short)):
+        steps = configuration.budget.steps
+        append_trial(
+            paths,
+            StoredTrial(number=number, parameters={}, steps=steps, configuration=configuration),
+        )
+    before = sizes(run)
+    output = give(tmp_path, "gc", "--states", "--yes")
+    assert "longer runs of tiny may continue some of its runs" in output
+    assert before == sizes(run)
+    assert min(before) > 0
+    finalists = (Finalist(number=0, tuning=(1.0,)),)
+    write_selection(paths, Selection(winner=0, finalists=finalists, rule="best"))
+    give(tmp_path, "gc", "--states", "--yes")
+    assert (0, 0) == sizes(run)

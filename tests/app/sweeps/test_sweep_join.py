@@ -63,12 +63,18 @@ def choose(paths: ExperimentPaths) -> None:
     write_selection(paths, Selection(winner=0, finalists=finalists, rule="best"))
 
 
+def merge(paths: ExperimentPaths, requested: Experiment) -> Experiment:
+    """The sweep on disk with what a command requests that sets every setting of the plan."""
+    assert requested.sweep is not None
+    return merge_with_existing_sweep(paths, requested, requested.sweep.plan)
+
+
 def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) -> None:
     """A larger number of trials or test seeds extends the sweep; a smaller one removes none."""
-    grown = merge_with_existing_sweep(paths, requested_sweep(test=5, trials=9), lag_asked=True)
+    grown = merge(paths, requested_sweep(test=5, trials=9))
     assert grown.sweep is not None
     assert (9, 5) == (grown.sweep.plan.trials, grown.seeds.test)
-    same = merge_with_existing_sweep(paths, requested_sweep(test=1, trials=2), lag_asked=True)
+    same = merge(paths, requested_sweep(test=1, trials=2))
     assert same.sweep is not None
     assert (4, 2) == (same.sweep.plan.trials, same.seeds.test)
 
@@ -76,15 +82,11 @@ def test_trials_and_test_seeds_grow_before_the_choice(paths: ExperimentPaths) ->
 def test_after_the_choice_only_test_seeds_grow(paths: ExperimentPaths) -> None:
     """More trials are refused after the choice, with a command for a new sweep."""
     choose(paths)
-    assert (
-        7 == merge_with_existing_sweep(paths, requested_sweep(test=7), lag_asked=True).seeds.test
-    )
+    assert 7 == merge(paths, requested_sweep(test=7)).seeds.test
     with pytest.raises(RecordError, match=r"Only seeds\.test may grow.*seeds\.root=1"):
-        merge_with_existing_sweep(paths, requested_sweep(trials=9), lag_asked=True)
+        merge(paths, requested_sweep(trials=9))
     with pytest.raises(RecordError, match="has chosen its winner"):
-        merge_with_existing_sweep(
-            paths, requested_sweep(steps=10_000_000, trials=5), lag_asked=True
-        )
+        merge(paths, requested_sweep(steps=10_000_000, trials=5))
 
 
 def test_another_definition_is_refused_with_the_differences(paths: ExperimentPaths) -> None:
@@ -92,19 +94,20 @@ def test_another_definition_is_refused_with_the_differences(paths: ExperimentPat
     with pytest.raises(
         RecordError, match=r"\n  sweep.*allocation: existing 'fixed', requested 'racing'$"
     ):
-        merge_with_existing_sweep(paths, requested_sweep(allocation="racing"), lag_asked=True)
+        merge(paths, requested_sweep(allocation="racing"))
     longer = replace(requested_sweep(), configurations=(configuration(steps=2000),))
     with pytest.raises(RecordError, match=r"\n  budget\.steps: existing \d+, requested 2000$"):
-        merge_with_existing_sweep(paths, longer, lag_asked=True)
+        merge(paths, longer)
 
 
 def test_the_lag_is_kept_unless_it_is_set(paths: ExperimentPaths) -> None:
     """The lag of the sweep is kept by default; another requested lag is refused."""
-    merged = merge_with_existing_sweep(paths, requested_sweep(lag=15), lag_asked=False)
+    unset = replace(PLAN, lag=None)
+    merged = merge_with_existing_sweep(paths, requested_sweep(lag=15), unset)
     assert merged.sweep is not None
     assert 3 == merged.sweep.plan.lag
     with pytest.raises(RecordError, match="lag: existing 3, requested 15"):
-        merge_with_existing_sweep(paths, requested_sweep(lag=15), lag_asked=True)
+        merge(paths, requested_sweep(lag=15))
 
 
 def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
@@ -112,4 +115,15 @@ def test_an_experiment_that_is_not_a_sweep_is_refused(tmp_path: Path) -> None:
     paths = ExperimentPaths(tmp_path / "plain")
     write_experiment(paths, experiment(configuration()))
     with pytest.raises(RecordError, match="is not a sweep"):
-        merge_with_existing_sweep(paths, requested_sweep(), lag_asked=True)
+        merge(paths, requested_sweep())
+
+
+def test_an_older_sweep_goes_on_without_continuation(paths: ExperimentPaths) -> None:
+    """A sweep from before `sweep.continuation` keeps its definition unless the command sets it."""
+    merged = merge_with_existing_sweep(paths, requested_sweep(continuation=True), PLAN)
+    assert merged.sweep is not None
+    assert merged.sweep.plan.continuation is None
+    assert "continuation" not in merged.sweep.plain()["plan"]
+    assert requested_sweep().fingerprint == merged.fingerprint
+    with pytest.raises(RecordError, match="continuation"):
+        merge(paths, requested_sweep(continuation=True))

@@ -191,10 +191,11 @@ def _run_generation(
 ) -> None:
     """Run the runs of one experiment again, whose repeated parents have ended."""
     folder.mkdir()
-    paths = runs.experiment(generation.originals[0].paths.folder.parent.name)
+    paths = runs.experiment(generation.name)
     if generation.handed_on:
+        name = generation.originals[0].paths.folder.parent.name
         observer.note(
-            f"the states that {paths.name} kept to be extended are gone: its runs are repeated first"
+            f"the states that runs of {name} kept are gone: these runs are repeated first"
         )
     missing: dict[str, str] | None = None
     for number, group in enumerate(_by_code(generation.originals)):

@@ -17,7 +17,7 @@ from rlexp.records.run import State
 from rlexp.store.checkpoints import clear_replay, clear_states
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.lease import hold, holder, is_held
-from rlexp.store.runs import folder_size, read_definition
+from rlexp.store.runs import folder_size, read_definition, read_experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,9 @@ class KeptState:
         state_bytes: The size of the other state of their trainings, in bytes, without the policies.
         removed: What was removed: `nothing`, `buffers` or `states` (with the buffers).
         holder: The process that uses the experiment, which is then left as it is; null if none does.
-        awaited_by: The extensions that have not taken over the states of all their parents yet. What
-            these parents keep is left as it is, and not counted.
+        awaited_by: The extensions that have not taken over the states of all their parents yet, and
+            the sweep itself while longer trials may continue its runs. What these runs keep is left
+            as it is, and not counted.
     """
 
     experiment: str
@@ -124,11 +125,27 @@ def _awaited_states(layout: Layout) -> dict[str, str]:
     return awaited
 
 
+def _awaited_by_search(paths: ExperimentPaths) -> dict[str, str]:
+    """The sweep itself, by the ids of runs that a trial with more steps may continue."""
+    try:
+        definition = read_experiment(paths)
+    except (RlexpError, *READ_ERRORS):
+        # A sweep that cannot be read cannot be continued either.
+        return {}
+    sweep = definition.sweep
+    if sweep is None or not sweep.plan.continuation or paths.selection.exists():
+        return {}
+    full = definition.default.budget.steps
+    tuning = (spec for _, spec in definition.specs(Phase.TUNING))
+    return {spec.id: paths.name for spec in tuning if spec.budget["steps"] < full}
+
+
 def _collect(
     paths: ExperimentPaths, awaited: Mapping[str, str], *, states: bool, yes: bool
 ) -> KeptState:
     """Measure what the runs of one experiment keep, and remove it with `yes`."""
     keeping = dict(_keeping(paths))
+    awaited = {**awaited, **_awaited_by_search(paths)}
     kept = [run for run_id, run in keeping.items() if run_id not in awaited]
     used = holder(paths.lock) if is_held(paths.lock) else None
     sizes = [(folder_size(run.replay), _state_size(run)) for run in kept]

@@ -19,6 +19,7 @@ from rlexp.app.execution.checkpoints import (
 )
 from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.estimate import estimate_cost, store_rates
+from rlexp.app.execution.extension import check_states
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
@@ -30,6 +31,7 @@ from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.sweeps.continuation import RunStates, describe_continuation, release_buffers
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
     count_promotions,
@@ -55,6 +57,7 @@ from rlexp.engine.failure_streak import first_failed_run
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.executors import Remote
+from rlexp.protocol.budget import KEEP_BELOW
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
@@ -227,8 +230,8 @@ def run_sweep(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    lag_asked = request.request.plan.lag is not None
-    experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
+    asked = request.request.plan
+    experiment = merge_with_existing_sweep(paths, request.experiment, asked)
     configurer = Configurer(request, workspace, {})
     configurer.check_default()
     check_sweep_plug_ins(experiment, request.request.plan.storage, workspace)
@@ -250,12 +253,15 @@ def run_sweep(
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
         costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
-        return _outline(paths, experiment, sweeping, launch, code, costs)
+        return _outline(paths, experiment, sweeping, launch, code, costs, workspace)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
-        experiment = merge_with_existing_sweep(paths, request.experiment, lag_asked=lag_asked)
+        experiment = merge_with_existing_sweep(paths, request.experiment, asked)
         opened = _open(paths, experiment, configurer, options, workspace)
+        begun = [spec for spec in _begun(paths, opened[0]) if spec.parent is not None]
+        check_states(paths, begun, launch)
+        opened[1].note = observer.note
         costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
         write_experiment(paths, experiment)
         return _search(
@@ -322,6 +328,7 @@ def _launch_settings_of(
     options: SweepOptions,
     workspace: Workspace,
 ) -> LaunchSettings:
+    continues = experiment.sweep is not None and experiment.sweep.plan.continuation
     return LaunchSettings(
         # With the words of a study file instead of its name: `rlexp resume` needs no such file.
         command=("rlexp", "sweep", *request.words),
@@ -331,6 +338,8 @@ def _launch_settings_of(
             **request.operational,
             "allow_drift": options.allow_drift,
             "until": str(options.until),
+            # Only until no trial can continue them any more: see `release_buffers`.
+            **({KEEP_BELOW: experiment.default.budget.steps} if continues else {}),
         },
         with_drift=drift_command(command, workspace, *options.flags),
         trackers=request.trackers,
@@ -366,7 +375,7 @@ def _search(
                 workspace,
                 observer,
                 show=lambda code: observer.sweep_plan(
-                    _outline(paths, experiment, sweeping, launch, code, costs)
+                    _outline(paths, experiment, sweeping, launch, code, costs, workspace)
                 ),
                 watch=lambda: watched.watch(observer),
             )
@@ -380,6 +389,8 @@ def _search(
         SweepMonitor(sweeping, mirror, 1, spent, paths.name).close(observer)
         catch_up(paths, launch.trackers, launch.command, workspace, observer)
     note_dashboard(paths, configurer.asked.request.plan.storage, workspace.folder, observer)
+    if KEEP_BELOW in launch.operational and launch.operational["keep_last"] is None:
+        release_buffers(paths, sweeping)
     return _outcome(
         paths,
         sweeping,
@@ -399,6 +410,7 @@ def _outline(
     launch: LaunchSettings,
     code: Code,
     costs: Costs,
+    workspace: Workspace,
 ) -> SweepOutline:
     """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
     definition, default = experiment.sweep, experiment.default
@@ -441,6 +453,7 @@ def _outline(
         aggregate=plan.aggregate,
         lag=plan.lag,
         limits=_limits(plan),
+        continuation=describe_continuation(experiment, workspace),
         runs=runs,
         steps_per_run=question.steps,
         beginnings=describe_beginnings(begun, launch.with_drift, replay),
@@ -489,7 +502,8 @@ def _open(
     workspace: Workspace,
 ) -> OpenedSweep:
     """The sweep, its decision log, and the environment steps that each of its runs has spent."""
-    ledger = FolderLedger(paths, configurer)
+    states = RunStates(paths, workspace, allow_drift=options.allow_drift)
+    ledger = FolderLedger(paths, configurer, states)
     runs: list[StoredRun] = read_runs(paths) if paths.folder.exists() else []
     # A test run before the selection would let test scores reach the choice of the winner.
     if not paths.selection.exists():
