@@ -16,7 +16,7 @@ from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Pruner
 from rlexp.records.events import Evaluated, Event
@@ -112,8 +112,17 @@ class Table:
         self.rows[number] = row
         return configuration(landscape, row, suggestion.steps or self.replay.steps), ""
 
+    def find_states(
+        self, configuration: Configuration, runs: Sequence[RunRecord | None]
+    ) -> tuple[tuple[Parent | None, ...], str | None]:
+        """No states, because a landscape holds scores only: every run begins at step 0."""
+        return tuple(None for _ in runs), None
+
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
         """Nothing, because a replay stores no files."""
+
+    def hand_over(self, spec: RunSpec) -> str | None:
+        """Nothing, because no run continues another."""
 
     def choose(self, selection: Selection) -> None:
         """Store the selection."""
