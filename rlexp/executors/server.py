@@ -362,7 +362,10 @@ def _import(preload: Sequence[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in preload:
         if not name.startswith("!"):
-            importlib.import_module(name)
+            module, _, function = name.partition(":")
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
     # A job may import the hidden modules itself.
     for name in hidden:
         del sys.modules[name]
@@ -386,8 +389,8 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
         entry: The function that executes a job, as `module:function`.
         log_limit: Bytes that are kept of each job's output.
         folder: The user's folder; importable, after all installed packages.
-        preload: Modules to import before the first fork; a name after a `!` is hidden from them
-            while they are imported.
+        preload: Modules to import before the first fork; of `MODULE:FUNCTION`, the function is
+            called, too. A name after a `!` is hidden from them while they are imported.
     """
     # Before the imports, which take seconds: until they are done, nothing reads the input.
     _die_with_command()
@@ -414,3 +417,7 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    # The command waits for this process. To take down all imported modules would take longer than
+    # everything else that ends with it, and nothing in them is left to be written.
+    sys.stdout.flush()
+    os._exit(0)
