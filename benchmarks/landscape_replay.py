@@ -116,6 +116,7 @@ class Table:
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
     ) -> tuple[tuple[Parent | None, ...], str | None]:
         """No states, because a landscape holds scores only: every run begins at step 0."""
+        del configuration
         return tuple(None for _ in runs), None
 
     def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:

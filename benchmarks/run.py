@@ -176,9 +176,39 @@ def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
     }
 
 
+IMPORTS = (
+    "import sys; from rlexp.executors.server import _import; _import(sys.argv[1:]); "
+    "import time; print(time.process_time())"
+)
+
+
+def measure_server(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """Processor seconds until runs can be forked, and with PyTorch's compiler, in turns."""
+    from rlexp.app.execution.launch_settings import PRELOAD
+
+    ours, with_compiler = list[float](), list[float]()
+    for _ in range(arguments.repeats):
+        for preload, measured in (
+            (PRELOAD, ours),
+            ((*PRELOAD, "torch._dynamo.utils"), with_compiler),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", IMPORTS, *preload],
+                cwd=folder,
+                env={**os.environ, **ONE_THREAD},
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            measured.append(float(done.stdout))
+    ratio = statistics.median(ours) / statistics.median(with_compiler)
+    return {"processor_s": ours, "with_compiler_processor_s": with_compiler, "ratio": ratio}
+
+
 PARTS: dict[str, Callable[[Path, argparse.Namespace], Numbers]] = {
     "help": measure_help,
     "repeat": measure_repeat,
+    "server": measure_server,
     "single": measure_single,
     "eight": measure_eight,
     "peer": measure_peer,

@@ -106,8 +106,8 @@ class Executor(Protocol):
         Args:
             entry: The function that executes a job, as `module:function`; it takes the job's
                 arguments and returns an exit code.
-            preload: Modules that every job needs; a name after a `!` is hidden from them while
-                they are imported.
+            preload: Modules that every job needs; of `MODULE:FUNCTION`, the function is called, too.
+                A name after a `!` is hidden from them while they are imported.
             threads: Number of threads of each job.
             folder: The user's folder, from which the jobs' code is importable.
 

@@ -362,7 +362,10 @@ def _import(preload: Sequence[str]) -> None:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in preload:
         if not name.startswith("!"):
-            importlib.import_module(name)
+            module, _, function = name.partition(":")
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
     # A job may import the hidden modules itself.
     for name in hidden:
         del sys.modules[name]
@@ -386,8 +389,8 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
         entry: The function that executes a job, as `module:function`.
         log_limit: Bytes that are kept of each job's output.
         folder: The user's folder; importable, after all installed packages.
-        preload: Modules to import before the first fork; a name after a `!` is hidden from them
-            while they are imported.
+        preload: Modules to import before the first fork; of `MODULE:FUNCTION`, the function is
+            called, too. A name after a `!` is hidden from them while they are imported.
     """
     # Before the imports, which take seconds: until they are done, nothing reads the input.
     _die_with_command()
@@ -416,7 +419,8 @@ def end_at_once() -> NoReturn:
     """End this process without the clean-up of the interpreter and of libraries.
 
     Frozen objects are never freed. At a clean-up, a library that counts its objects would report
-    them on the user's terminal: `torch._dynamo` imports Triton, whose bindings do.
+    them on the user's terminal: `torch._dynamo` imports Triton, whose bindings do. The command waits
+    for this process, and taking down all imported modules takes longer than the rest of its end.
     """
     with suppress(OSError, ValueError):
         sys.stdout.flush()

@@ -20,14 +20,14 @@ COMMAND = (sys.executable, "-m", "rlexp")
 ENTRY = "rlexp.app.execution.run_process:execute"
 """The function that a process forked for one attempt calls, as module and name."""
 PRELOAD = (
-    *("!tensorboard", "torch", "stable_baselines3", "sb3_contrib", "torch._dynamo"),
-    "rlexp.app.execution.run_process",
+    *("!tensorboard", "torch", "rlexp.training.deferred_dynamo:defer"),
+    *("stable_baselines3", "sb3_contrib", "rlexp.app.execution.run_process"),
 )
 """Modules that the server process imports once, before it forks runs.
 
-The first model would otherwise import `torch._dynamo` in every run. The mark `!` keeps a module
-from being imported: stable-baselines3 imports an installed TensorBoard, which takes half a second
-and is not used.
+Of `MODULE:FUNCTION`, the function is called: the first model would otherwise import `torch._dynamo` in
+every run. The mark `!` keeps a module from being imported: stable-baselines3 imports an installed
+TensorBoard, which takes half a second and is not used.
 """
 
 
