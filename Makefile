@@ -11,6 +11,8 @@ READY := .venv/ready
 
 # One thread for each process: tests and runs fill the cores by their number.
 export OMP_NUM_THREADS ?= 1
+# The tests start hundreds of processes: without stored bytecode, each compiles rlexp again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A virtual environment knows the folder it was made in: one that was moved is stale.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
@@ -43,8 +45,9 @@ gallery: $(READY)
 pictures: $(READY)
 	$(BIN)/python .ci/pictures.py
 
-# The same cases on every machine and every day.
-test: lint docs
+# The same cases on every machine and every day. mypy and Sphinx use one core each: they run together.
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 lint docs
 	$(PYTEST)
 
 # Every case of every test, with new random examples each time; then what needs other packages or a

@@ -81,6 +81,7 @@ def test_test_runs_every_check(checkout: Path, complete_environment: Path) -> No
     """`make test` lints, checks types and contracts, builds the documentation, and runs the tests."""
     commands = make(checkout, "--dry-run", "test").stdout.split("\n")
     expected = [
+        "make --no-print-directory --jobs=2 lint docs",
         "ruff check",
         "ruff format --check",
         "mypy",
