@@ -21,7 +21,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs gallery notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: collected demo docs gallery notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -47,8 +47,13 @@ pictures: $(READY)
 
 # The same cases on every machine and every day. mypy and Sphinx use one core each: they run together.
 test: $(READY)
-	@$(MAKE) --no-print-directory --jobs=2 lint docs
+	@$(MAKE) --no-print-directory --jobs=2 lint docs collected
 	$(PYTEST)
+
+# Stores the bytecode of the tests while mypy uses the other core: otherwise each worker compiles them.
+# An error of this step is shown when the tests run.
+collected: $(READY)
+	@$(BIN)/pytest --collect-only -q >/dev/null 2>&1 || true
 
 # Every case of every test, with new random examples each time; then what needs other packages or a
 # cluster.
