@@ -11,6 +11,8 @@ READY := .venv/ready
 
 # One thread for each process: tests and runs fill the cores by their number.
 export OMP_NUM_THREADS ?= 1
+# The tests start hundreds of processes: without stored bytecode, each compiles rlexp again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A virtual environment knows the folder it was made in: one that was moved is stale.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
@@ -19,7 +21,7 @@ endif
 
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs gallery notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
+.PHONY: collected demo docs gallery notebooks pictures test test-all test-long test-services test-services-ready test-suites test-lowest lint \
 	release release-check clean
 
 demo: $(READY)
@@ -43,9 +45,15 @@ gallery: $(READY)
 pictures: $(READY)
 	$(BIN)/python .ci/pictures.py
 
-# The same cases on every machine and every day.
-test: lint docs
+# The same cases on every machine and every day. mypy and Sphinx use one core each: they run together.
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 lint docs collected
 	$(PYTEST)
+
+# Stores the bytecode of the tests while mypy uses the other core: otherwise each worker compiles them.
+# An error of this step is shown when the tests run.
+collected: $(READY)
+	@$(BIN)/pytest --collect-only -q >/dev/null 2>&1 || true
 
 # Every case of every test, with new random examples each time; then what needs other packages or a
 # cluster.

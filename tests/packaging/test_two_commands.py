@@ -81,11 +81,13 @@ def test_test_runs_every_check(checkout: Path, complete_environment: Path) -> No
     """`make test` lints, checks types and contracts, builds the documentation, and runs the tests."""
     commands = make(checkout, "--dry-run", "test").stdout.split("\n")
     expected = [
+        "make --no-print-directory --jobs=2 lint docs collected",
         "ruff check",
         "ruff format --check",
         "mypy",
         "lint-imports",
         "python .ci/documentation.py",
+        "pytest --collect-only -q >/dev/null 2>&1 || true",
         "pytest -n 3 --dist loadfile --no-loadscope-reorder",
         "",
     ]

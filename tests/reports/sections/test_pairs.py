@@ -1,9 +1,7 @@
 """Every test of every pair in a report."""
 
 import pytest
-from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores, reordered
-from hypothesis import given
-from hypothesis import strategies as st
+from evidence_samples import CARTPOLE, SAMPLES, inquiry, of_scores
 
 from rlexp.reports.drawing.blocks import Table, Text, Value
 from rlexp.reports.evidence.runs import Evidence
@@ -100,11 +98,3 @@ def test_what_cannot_be_compared_has_a_reason(name: str) -> None:
             assert row["permutation p"] is row["adjusted p"] is None
         else:
             assert "undecided" == row["verdict"] or row["permutation p"] is not None
-
-
-@given(name=st.sampled_from(sorted(SAMPLES)), seed=st.integers(0, 3))
-def test_the_order_of_runs_changes_nothing(name: str, seed: int) -> None:
-    """The same runs in any order give an equal part."""
-    evidence = SAMPLES[name]()
-    expected = PairwiseTestsSection().part(inquiry(evidence))
-    assert expected == PairwiseTestsSection().part(inquiry(reordered(evidence, seed)))

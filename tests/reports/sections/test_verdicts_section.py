@@ -266,7 +266,7 @@ def test_a_line_of_a_label_sorts_the_others() -> None:
     sample = evidence(
         m
         for k in range(7)
-        for m in scored(configured(f"l{k}"), [100.0 * (k // 3) + j for j in range(9)])
+        for m in scored(configured(f"l{k}"), [100.0 * (k // 3) + j for j in range(7)])
     )
     messages = [text for _, text in verdict_notices(sample)]
     assert "l0: worse than l3, l4, l5 and l6; undecided against l1 and l2." == messages[1]
