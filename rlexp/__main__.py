@@ -4,6 +4,8 @@ import sys
 
 MISTAKE = 2
 """The exit code of a command that cannot be carried out as it was given."""
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended."""
 
 
 def main() -> None:
@@ -12,9 +14,14 @@ def main() -> None:
     if sys.platform == "win32":
         sys.stderr.write("rlexp: Windows cannot fork processes; use WSL instead\n")
         sys.exit(MISTAKE)
-    from rlexp import cli
+    # The imports take most of a second. The command line itself reports a later Ctrl-C.
+    try:
+        from rlexp import cli
 
-    cli.main()
+        cli.main()
+    except KeyboardInterrupt:
+        sys.stderr.write("rlexp: interrupted\n")
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

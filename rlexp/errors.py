@@ -204,7 +204,7 @@ class EnvironmentFault(RlexpError):  # noqa: N818
 
 
 class Interrupted(RlexpError):  # noqa: N818
-    """Ctrl-C ended a command before it had a result; no message is printed."""
+    """Ctrl-C ended a command before it had a result."""
 
     exit_code = 130
     code: Code = "interrupted"

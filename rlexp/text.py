@@ -4,6 +4,7 @@ The functions are shared by the console, reports, trackers and error messages, s
 the same everywhere.
 """
 
+import codecs
 import json
 import math
 import re
@@ -302,6 +303,11 @@ def _visible(character: str) -> str:
 def one_line(text: str) -> str:
     """The visible text on one line, with single spaces between words."""
     return " ".join(without_control_characters(text).split())
+
+
+def is_utf_8(encoding: str | None) -> bool:
+    """Whether an encoding writes every character; None is that of a text that is kept in memory."""
+    return encoding is None or codecs.lookup(encoding).name == "utf-8"
 
 
 def safe_for_terminal(text: str, kept: str = "\n\t") -> str:

@@ -1,14 +1,19 @@
 """With `--json`, an error is a document with its code, allowed values and next command."""
 
+import io
+import json
 import re
+from contextlib import nullcontext
 from pathlib import Path
-from typing import get_args
+from typing import NoReturn, get_args
 
 import pytest
+from command_line import give
 from command_line import typed as rlexp
 from jsonschema import Draft202012Validator
 from stored_runs import stored, study
 
+from rlexp.__main__ import main as start
 from rlexp.app.results import ErrorDocument
 from rlexp.config.json_schema import json_schema
 from rlexp.errors import CODES, Code, ConfigError, RecordError, RlexpError
@@ -88,18 +93,71 @@ def test_several_mistakes_are_in_one_message(workspace: Path) -> None:
     assert document["key"] in {"algorithm.gamma", "budget.steps"}
 
 
+INTERRUPTIONS = [
+    (
+        "config show",
+        "rlexp.app.commands.setup.configuration.compose_words",
+        "rlexp: interrupted\n",
+    ),
+    (
+        "run",
+        "rlexp.app.commands.train.run.run",
+        "rlexp: interrupted; the same command continues\n",
+    ),
+    ("status --watch", "rlexp.app.commands.look.status.watch", ""),
+]
+"""Commands, a function of each that Ctrl-C interrupts, and what standard error says then."""
+
+
+def interrupt(*arguments: object, **options: object) -> NoReturn:
+    """Do what Python does on Ctrl-C."""
+    del arguments, options
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("words", "function", "line"), INTERRUPTIONS)
 def test_an_interrupted_command_has_a_document(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, words: str, function: str, line: str
+) -> None:
+    """Ctrl-C before a result gives the code `interrupted`, and one line where a command was to end."""
+    monkeypatch.setattr(function, interrupt)
+    printed = rlexp(workspace, *words.split(), "--json")
+    assert (130, "interrupted", line) == (printed.code, printed.content["code"], printed.err)
+
+
+def test_a_command_line_that_is_interrupted_while_it_is_parsed_says_so(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C before a result gives the code `interrupted` and no message."""
+    """Ctrl-C before the command is known gives the same code and one line."""
+    monkeypatch.setattr("typer.core.TyperGroup.make_context", interrupt)
+    printed = rlexp(workspace, "show", "alpha")
+    assert (130, "rlexp: interrupted\n") == (printed.code, printed.err)
 
-    def interrupt(*arguments: object, **options: object) -> None:
-        del arguments, options
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlexp.app.commands.setup.configuration.compose_words", interrupt)
-    printed = rlexp(workspace, "config", "show", "--json")
-    assert (130, "interrupted", "") == (printed.code, printed.content["code"], printed.err)
+def test_an_interrupted_import_of_the_command_line_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C while Python imports the command line gives one line and the same code."""
+    monkeypatch.setattr("rlexp.cli.main", interrupt)
+    with pytest.raises(SystemExit) as end:
+        start()
+    assert (130, "rlexp: interrupted\n") == (end.value.code, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_document_is_the_same_in_every_encoding(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """A result and an error with characters that an encoding lacks are the same JSON values."""
+    give(workspace, "note", "alpha", "Größe 🤖")
+    for words in (("note", "alpha"), ("show", "🤖ß")):
+        expected = rlexp(workspace, *words, "--json").content
+        written = io.BytesIO()
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+            patch.setattr("command_line.redirect_stdout", nullcontext)
+            rlexp(workspace, *words, "--json")
+            assert expected == json.loads(written.getvalue().decode(encoding))
 
 
 def test_every_code_is_described() -> None:

@@ -3,8 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable
-from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -88,27 +87,11 @@ CONFIG_COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command, which raises `Interrupted` on Ctrl-C."""
-
-    # Typer would turn a KeyboardInterrupt into an exit code before `main` could write the document.
-    @wraps(command)
-    def interruptible(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except KeyboardInterrupt as error:
-            from rlexp.errors import Interrupted
-
-            raise Interrupted from error
-
-    return interruptible
-
-
 EPILOGS = {"run": run.words_help()}
 for name, command in COMMANDS.items():
-    app.command(name, epilog=EPILOGS.get(name))(_interruptible(command))
+    app.command(name, epilog=EPILOGS.get(name))(command)
 for name, command in CONFIG_COMMANDS.items():
-    config.command(name)(_interruptible(command))
+    config.command(name)(command)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from typer.core import TyperGroup
+from rlexp.cli.interruption import InterruptibleGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ LONGEST = 1000
 """Characters of a description: more than any line, so that Click cuts none."""
 
 
-class PanelGroup(TyperGroup):
+class PanelGroup(InterruptibleGroup):
     """A group of commands whose help has a panel for each activity."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

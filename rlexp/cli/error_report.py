@@ -55,7 +55,7 @@ def make_error_report(error: BaseException, arguments: Sequence[str] = ()) -> Er
     if isinstance(error, RlexpError):
         return _report(error, error.exit_code)
     if isinstance(error, KeyboardInterrupt):
-        return make_error_report(Interrupted())
+        return make_error_report(Interrupted("interrupted"))
     if isinstance(error, typer.Abort):
         return _report(Interrupted("standard input ended"), INCOMPLETE)
     if isinstance(error, OSError) and error.errno in UNWRITABLE:

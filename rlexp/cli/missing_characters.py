@@ -4,6 +4,8 @@ import codecs
 import sys
 from io import TextIOWrapper
 
+from rlexp.text import is_utf_8
+
 SPELLINGS = {
     **dict(zip("━•●┄│┤└─┬−–—·×†“”‘’", "=o#-|++-+---|x+\"\"''", strict=True)),
     "…": "...",
@@ -27,9 +29,6 @@ def spell_missing(error: UnicodeError) -> tuple[str, int]:
 
 def spell_on_standard_output() -> None:
     """Let standard output spell what its encoding lacks; without this, printing it is an error."""
-    if (
-        isinstance(sys.stdout, TextIOWrapper)
-        and codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    ):
+    if isinstance(sys.stdout, TextIOWrapper) and not is_utf_8(sys.stdout.encoding):
         codecs.register_error(NAME, spell_missing)
         sys.stdout.reconfigure(errors=NAME)

@@ -180,7 +180,7 @@ def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     yield from failures[:MOST_FAILURES]
     if len(failures) > MOST_FAILURES:
         yield f"and {len(failures) - MOST_FAILURES} more runs without a score: {all_of_them}"
-    yield from summary.past.sentences()
+    yield from (f"{sentence.rstrip('.')}." for sentence in summary.past.sentences())
 
 
 def show_sweep_card(card: "SummaryCard", console: "Console", all_of_them: str) -> None:

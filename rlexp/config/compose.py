@@ -23,6 +23,7 @@ from rlexp.config.matrix import MatrixCell, expand
 from rlexp.config.overrides import (
     ATTEMPT_KEYS,
     EXPERIMENT_KEYS,
+    SEED_LISTS,
     check_no_sweep_override,
     check_override,
     choice_texts,
@@ -257,15 +258,24 @@ def _split_overrides(
             fixed.append(word)
             continue
         if key.split(".")[0] in EXPERIMENT_KEYS or key in ATTEMPT_KEYS:
-            raise ConfigError(
-                f"{word}: {key} belongs to the whole experiment and takes one value; "
-                "start one command for each",
-            )
+            raise _several_values(word, parsed, folder)
         name = parsed.get_key_element()
         options = [(parsed, f"{name}={value}") for value in choice_texts(word, parsed)]
         # `_apply` changes existing keys, so Hydra itself must add a key that is written with `+`.
         (group_choices if key in group_names or parsed.is_add() else value_choices).append(options)
     return fixed, group_choices, value_choices
+
+
+def _several_values(word: str, parsed: Any, folder: Path) -> ConfigError:
+    """The error of several values for a key of the whole experiment, with the words to type."""
+    key = parsed.key_or_group
+    advice = "start one command for each"
+    if key in (*SEED_LISTS, "tracker"):
+        listed = f"[{','.join(choice_texts(word, parsed))}]"
+        advice = f"type {typed(key, listed, folder)} for all of them"
+    return ConfigError(
+        f"{word}: {key} belongs to the whole experiment and takes one value; {advice}", key=key
+    )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlexp.config.config_files import DEFINITIONS, group_options, groups
 from rlexp.config.matrix import GYMNASIUM_ID
-from rlexp.config.overrides import EXPERIMENT_KEYS, SWEEP_GROUPS, split_override
+from rlexp.config.overrides import EXPERIMENT_KEYS, SEED_LISTS, SWEEP_GROUPS, split_override
 from rlexp.config.third_party_yaml import environment_options
 from rlexp.errors import Code, ConfigError, did_you_mean
 
@@ -147,7 +147,8 @@ def typed(key: str, value: str, folder: Path) -> str:
     """The words that set a key of rlexp, or choose an option, to a value, as typed in a shell."""
     if key == "environment":
         return shlex.join(_task_words(value, folder))
-    if key == "tracker" and not value.startswith("["):
+    several = key in SEED_LISTS and "," in value
+    if (key == "tracker" or several) and not value.startswith("["):
         value = f"[{value}]"
     if key == "agent.network" and value.isdecimal():
         value = f"[{value}]"

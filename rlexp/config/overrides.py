@@ -9,6 +9,8 @@ from rlexp.protocol.budget import LEAN, OPERATIONAL
 
 EXPERIMENT_KEYS = ("experiment", "phase", "failures", "seeds", "executor", "tracker")
 """Keys of the whole experiment: neither a grid nor a sweep can vary them."""
+SEED_LISTS = ("seeds.tuning", "seeds.selection", "seeds.test")
+"""Keys whose value is a number of seeds, or a list of seeds."""
 REPORT_GROUPS = ("metric", "section")
 """Groups that only reports have."""
 SWEEP_GROUPS = ("tuner", "pruner", "sweep", "sweeps")

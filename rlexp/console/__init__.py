@@ -12,7 +12,7 @@ from rich.text import Text
 from rlexp.console.formatting import finite, json_text
 from rlexp.console.tables import ProgressLines, table_of
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.text import safe_for_terminal
+from rlexp.text import is_utf_8, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.console.score_rows import ScoreRows
@@ -43,6 +43,12 @@ def _write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
+
+
+def _write_json(value: object, indent: int | None) -> None:
+    # An escaped character is the same JSON string, and every encoding can write it.
+    only_ascii = not is_utf_8(sys.stdout.encoding)
+    _write(json_text(finite(value), indent, only_ascii=only_ascii) + "\n")
 
 
 def masked(text: str) -> str:
@@ -80,11 +86,11 @@ class Console:
 
     def json(self, value: object) -> None:
         """Print a JSON value to standard output."""
-        _write(json_text(finite(value)) + "\n")
+        _write_json(value, indent=1)
 
     def json_line(self, value: object) -> None:
         """Print a JSON value to standard output on one line."""
-        _write(json_text(finite(value), indent=None) + "\n")
+        _write_json(value, indent=None)
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""

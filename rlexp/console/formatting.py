@@ -47,14 +47,15 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
 
 
-def json_text(value: object, indent: int | None = 1) -> str:
+def json_text(value: object, indent: int | None = 1, *, only_ascii: bool = False) -> str:
     """A value as JSON text, with control characters escaped so that no terminal obeys them.
 
     Args:
         value: JSON values.
         indent: Spaces per level; with None, the text is one line.
+        only_ascii: Whether every character outside of ASCII is escaped.
     """
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=only_ascii)
     # Line by line, because the line feeds of the indentation are control characters, too.
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 

@@ -23,6 +23,8 @@ MEANT = {
     "seeds=5": "seeds.test=5",
     "seeds=[1,2]": "seeds.test=[1,2]",
     "seed=3": "seeds.test=[3]",
+    "seeds=0,1": "seeds.test=[0,1]",
+    "seed=4,7": "seeds.test=[4,7]",
     "lr=1e-3": "algorithm.learning_rate=1e-3",
     "algorithm.lr=1e-3": "algorithm.learning_rate=1e-3",
     "gamma=0.9": "algorithm.gamma=0.9",

@@ -109,3 +109,10 @@ def test_a_large_grid_of_values_is_composed_once(
 def test_experiment_keys_take_one_value(folder: Path, word: str) -> None:
     """A grid over seeds, executor or other keys of the experiment is refused."""
     assert "belongs to the whole experiment and takes one value" in refusal(folder, word)
+
+
+@pytest.mark.parametrize("values", ["1,2", "range(1,3)", "choice(1,2)"])
+def test_several_seeds_are_advised_as_a_list(folder: Path, values: str) -> None:
+    """The refusal of several seeds names the list, which composes."""
+    assert "type 'seeds.test=[1,2]' for all of them" in refusal(folder, f"seeds.test={values}")
+    assert [1, 2] == compose(["seeds.test=[1,2]"], folder)[0].plain["seeds"]["test"]

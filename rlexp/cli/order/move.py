@@ -33,7 +33,10 @@ def move_lines(moved: "Move") -> "Iterator[str]":
     from rlexp.text import join_names
 
     yield f"{moved.before} is now {moved.experiment}: {moved.folder}"
-    yield f"commands that add to it need experiment={moved.experiment} from now on"
+    word = (
+        f"--experiment {moved.experiment}" if moved.imported else f"experiment={moved.experiment}"
+    )
+    yield f"commands that add to it need {word} from now on"
     if moved.name_in_services is not None:
         yield f"trackers continue it as {moved.name_in_services}"
     if moved.report is not None:

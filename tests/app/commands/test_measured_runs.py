@@ -238,6 +238,16 @@ SPACE: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.parametrize(("metric", "words"), [("eval/mean_reward", 1), ("eval/cost", 0)])
+def test_a_picture_shows_the_metric_of_the_plot(shop: Path, metric: str, words: int) -> None:
+    """The command that writes the picture draws the same metric, which it names unless it is the score."""
+    shown = give_json(shop, "plot", "plot", "dear", "--metric", metric)
+    (command,) = [step["command"] for step in shown["next"] if "--output" in step["command"]]
+    assert words == command.count("--metric")
+    again = give_json(shop, "plot", *shlex.split(command)[1:])
+    assert metric == again["metric"]
+
+
 @pytest.mark.parametrize(
     "scored",
     [("budget.score=cost",), ("sweep.objective=cost",), ("sweep.objective=[cost,score]",)],

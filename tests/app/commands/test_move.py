@@ -61,6 +61,7 @@ def test_an_experiment_gets_another_name(alpha: Stored, tmp_path: Path) -> None:
     before = scores(tmp_path, "alpha")
     output = give(tmp_path, "mv", "alpha", "beta")
     assert f"alpha is now beta: {tmp_path / 'runs' / 'beta'}" in output
+    assert "commands that add to it need experiment=beta from now on" in output
     assert ["beta"] == existing(tmp_path)
     assert before == scores(tmp_path, "beta")
     assert "tags of beta: paper" in give(tmp_path, "tag", "beta")
@@ -69,6 +70,16 @@ def test_an_experiment_gets_another_name(alpha: Stored, tmp_path: Path) -> None:
     assert "beta" == read_json(at(tmp_path, "beta").definition)["name"]
     assert ["alpha"] == give_json(tmp_path, "experiment-details", "show", "beta")["former_names"]
     assert "formerly alpha" in give(tmp_path, "show", "beta")
+
+
+def test_an_imported_experiment_is_named_by_the_option_of_import(tmp_path: Path) -> None:
+    """The next import needs `--experiment` with the new name, and that command is accepted."""
+    (tmp_path / "scores.csv").write_text(
+        "label,task,seed,step,return\na,t,0,100,1.0\na,t,1,100,2.0\n"
+    )
+    give(tmp_path, "import", "scores.csv", "--experiment", "alpha", "--steps-unit", "environment")
+    printed = give(tmp_path, "mv", "alpha", "beta")
+    assert "commands that add to it need --experiment beta from now on" in printed
 
 
 def test_no_lock_is_left(alpha: Stored, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def plot(request: PlotRequest, workspace: Workspace) -> Plot:
         caption=_caption(report.settings, tasks),
         remarks=tuple(_remarks(report.evidence, drawn)),
         files=() if file is None else (file,),
-        next=tuple(_next(request, workspace)),
+        next=tuple(_next(request, report.evidence, workspace)),
     )
     if file is not None:
         figures = [task.figure for task in tasks]
@@ -329,13 +329,13 @@ def _place(cell: LabelTaskRuns, evidence: Evidence) -> str:
     return f"{cell.label} on {cell.task}" if len(evidence.tasks) > 1 else cell.label
 
 
-def _next(request: PlotRequest, workspace: Workspace) -> Iterator[NextCommand]:
+def _next(request: PlotRequest, evidence: Evidence, workspace: Workspace) -> Iterator[NextCommand]:
     command = _command(request, workspace)
     yield NextCommand(
         why="list what else was measured", command=shlex.join([*command, "--list-metrics"])
     )
     if request.output is None:
-        metric = [] if request.metric_name == MEAN_RETURN else ["--metric", request.metric_name]
+        metric = _metric_words(request, evidence)
         axis = [] if request.x == "steps" else ["--x", request.x]
         changed = [word for override in request.overrides for word in ("--set", override)]
         words = [*command, *metric, *axis, *changed, "--output", f"curves{PICTURE_FORMATS[0]}"]
@@ -348,6 +348,12 @@ def _command(request: PlotRequest, workspace: Workspace) -> list[str]:
     return ["rlexp", "plot", *request.targets, *phase, *workspace.permission]
 
 
+def _metric_words(request: PlotRequest, evidence: Evidence) -> list[str]:
+    """The option that names the metric; nothing where the command draws it without the option."""
+    drawn_anyway = request.metric_name == score_metric(evidence)
+    return [] if drawn_anyway else ["--metric", request.metric_name]
+
+
 def _nothing_to_draw(
     request: PlotRequest, evidence: Evidence, workspace: Workspace
 ) -> ConfigError | RecordError:
@@ -356,8 +362,8 @@ def _nothing_to_draw(
     if not evidence.members:
         return _no_run(request, evidence, workspace)
     names = [metric.metric for metric in logged_metrics(evidence)]
-    if request.metric_name == MEAN_RETURN:
-        if MEAN_RETURN in names:
+    if request.metric_name == score_metric(evidence):
+        if request.metric_name in names:
             return _no_times(request, evidence, workspace)
         what = f"; what else was measured: {listing}" if names else ""
         return RecordError(f"there is no learning curve: {_no_evaluation(evidence)}{what}")
@@ -380,8 +386,7 @@ def _nothing_to_draw(
 
 def _no_times(request: PlotRequest, evidence: Evidence, workspace: Workspace) -> RecordError:
     """The error of a plot over hours where the clock was set back in every run."""
-    metric = [] if request.metric_name == MEAN_RETURN else ["--metric", request.metric_name]
-    command = shlex.join([*_command(request, workspace), *metric])
+    command = shlex.join([*_command(request, workspace), *_metric_words(request, evidence)])
     runs = format_count(len(evidence.members), "run")
     return RecordError(
         f"the recorded times of {runs} do not increase, so there is no curve over hours; to plot "

@@ -36,6 +36,7 @@ class Move(Displayed):
         experiment: Its new name.
         before: Its name before.
         folder: The folder of its records.
+        imported: Whether its runs were imported from another tool.
         name_in_services: The name under which trackers continue it; null if no tracker has it.
         referring: The experiments that extend its runs, or whose recorded commands name it by a former
             name.
@@ -48,6 +49,7 @@ class Move(Displayed):
     experiment: str
     before: str
     folder: str
+    imported: bool
     name_in_services: str | None
     referring: tuple[str, ...]
     report: str | None
@@ -178,6 +180,7 @@ def _result(paths: ExperimentPaths, target: ExperimentPaths, workspace: Workspac
         experiment=target.name,
         before=paths.name,
         folder=str(target.folder),
+        imported=(_definition(target) or {}).get("imported") is not None,
         name_in_services=experiment_identity(target).name if known else None,
         referring=tuple(_referring(names_of(target)[:-1], workspace)),
         report=str(report) if report.is_dir() else None,
