@@ -59,7 +59,6 @@ def learner_of(*words: str, folder: Path) -> Any:
     """A fresh learner, ready to learn."""
     learner = assemble(spec_of(*SMALL, *words)).build(folder)
     learner.set_logger(configure(str(folder), []))
-    learner.ep_info_buffer, learner.start_time = [], 0
     learner._current_progress_remaining = 0.5
     return learner
 

@@ -57,7 +57,8 @@ def test_without_jax_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_component_is_refused_by_name() -> None:
     """A component wraps environments of Gymnasium, which compiled training does not have."""
-    inside = ComposedTask(task("cartpole"), {"sticky_actions": StickyActions(probability=0.25)})
+    sticky = StickyActions(probability=0.25, stage="both")
+    inside = ComposedTask(task("cartpole"), {"sticky_actions": sticky})
     with pytest.raises(ConfigError, match=r"components of CartPole-v1 \(sticky_actions\)"):
         check_twin(inside, None)
 
