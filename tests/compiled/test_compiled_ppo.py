@@ -96,7 +96,8 @@ def test_an_update_equals_that_of_the_library(case: str, tmp_path: Path) -> None
     for name, parameter in learner.policy.named_parameters():
         learned = np.asarray(optimiser.parameters[name])
         assert np.abs(learned - parameter.detach().numpy()).max() < 5e-5, name
-        assert np.abs(learned - before[name]).max() > 2e-4, name
+    moved = [np.abs(np.asarray(optimiser.parameters[n]) - before[n]).max() for n in before]
+    assert max(moved) > 1e-3
     logged = learner.logger.name_to_value
     numbers = program._logged(optimiser, epochs, batch)
     assert learner._n_updates == numbers["epochs"]
@@ -236,6 +237,7 @@ def test_the_length_of_chunks_changes_nothing(
     monkeypatch.setattr(compiled_ppo_learner, "CHUNK_SECONDS", seconds)
     monkeypatch.setattr(compiled_ppo_learner, "MOST_ROLLOUTS", rollouts)
     listener, ended = run_training(tmp_path, *TINY)
+    assert whole[1].weights is not None
     assert whole[1].weights == ended.weights
     kinds = (Evaluated, Measured)
     expected, actual = (
