@@ -84,9 +84,15 @@ $(METAWORLD): MODULES := metaworld, gymnasium_robotics
 $(MULTI_OBJECTIVE): EXTRAS := multi-objective
 $(MULTI_OBJECTIVE): MODULES := mo_gymnasium
 
-test-suites: $(METAWORLD) $(MULTI_OBJECTIVE)
+COMPILED := .venv-compiled/ready
+$(COMPILED): EXTRAS := compiled
+$(COMPILED): MODULES := jax
+
+# JAX takes 380 MB. Its tests have a process of their own: JAX starts threads, and the ordinary tests fork.
+test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
 	.venv-metaworld/bin/python -m pytest $(SUITE_TESTS) -k 'metaworld or fetch or robotics or tasks'
 	.venv-multi-objective/bin/python -m pytest $(SUITE_TESTS) -k 'mo_ or treasure or objective or weighted'
+	RLEXP_COMPILED_TESTS=1 .venv-compiled/bin/python -m pytest tests/compiled
 
 .venv-%/ready: $(READY)
 	rm -rf $(@D)

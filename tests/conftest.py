@@ -1,5 +1,6 @@
 """Settings of all tests; importing this file makes modules such as `samples` importable."""
 
+import os
 import signal
 
 import pytest
@@ -14,6 +15,10 @@ settings.load_profile("random" if IN_FULL else "fixed")
 
 # In the background of a shell, tests and their child processes would otherwise ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# JAX starts threads, and a process with threads must not fork, as other tests do: `make test-suites` runs
+# the tests with JAX in a process of their own.
+collect_ignore_glob = [] if "RLEXP_COMPILED_TESTS" in os.environ else ["compiled/test_*.py"]
 
 LONG_FOLDERS = ("docs", "faults", "trackers", "training")
 """Folders with slow test files, which start first so that no worker waits for them at the end."""

@@ -1,6 +1,9 @@
 """Algorithms: plug-ins that hold hyperparameters and build a learner."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+
+from rlexp.environments import Environment
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -37,4 +40,33 @@ class Algorithm(Protocol):
         device: str,
     ) -> "BaseAlgorithm":
         """Return a fresh learner on `environment`, seeded with `seed` (0 … 2**32 - 1)."""
+        ...
+
+
+@runtime_checkable
+class BringsEnvironments(Protocol):
+    """An algorithm that trains on environments of its own making (compiled algorithms)."""
+
+    def check_task(self, environment: Environment, arguments: dict[str, Any], device: str) -> None:
+        """Refuse a task, a policy with these arguments, or a device, before any run starts.
+
+        Raises:
+            ConfigError: Names what is in the way.
+        """
+        ...
+
+    def pinned(self) -> Self:
+        """Return the algorithm with the digests of the files that it depends on.
+
+        Raises:
+            ConfigError: A file does not exist.
+        """
+        ...
+
+    def training_vector(self, environment: Environment, seeds: Sequence[int]) -> "VecEnv":
+        """Return what stands for the training environments, one for each seed.
+
+        Raises:
+            ConfigError: The task does not fit.
+        """
         ...

@@ -112,7 +112,8 @@ def construct(
     _check_spaces(library.__name__, member.actions, policy, environment)
     _check_policy(library, policy, arguments)
     shape = environment.action_space.shape or ()
-    names = [f.name for f in fields(member) if f.name not in NOT_OF_THE_LIBRARY]
+    left_out = NOT_OF_THE_LIBRARY | getattr(member, "not_of_the_library", frozenset())
+    names = [f.name for f in fields(member) if f.name not in left_out]
     values = {name: _in_library_terms(getattr(member, name), shape) for name in names}
     try:
         return library(

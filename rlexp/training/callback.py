@@ -86,6 +86,9 @@ class Recorder(BaseCallback):
             self._restored.begin_rollout()
             self._restored = None
         else:
+            if self._in_chunks:
+                # Before the copy: a chunk of many rollouts may have ended in NaN.
+                self.check_numbers()
             self._scheduler.rollout_starts(self.num_timesteps)
             if self._scheduler.asked_at is not None:
                 self._heartbeat_and_check_stop()
@@ -93,6 +96,19 @@ class Recorder(BaseCallback):
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
             self.check_numbers()
+
+    @property
+    def _in_chunks(self) -> bool:
+        return bool(getattr(self.model, "in_chunks", False))
+
+    def next_evaluation(self, after: int) -> int | None:
+        """The first step after `after` at which an evaluation is due, or None."""
+        due = _next_multiple(after, self._budget.evaluation_every)
+        return due if due is not None and due <= self._budget.steps else None
+
+    def next_checkpoint(self, after: int) -> int | None:
+        """The first step after `after` at which a checkpoint is due, or None."""
+        return _next_multiple(after, self._budget.checkpoint_every)
 
     def check_numbers(self) -> None:
         """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
@@ -103,6 +119,7 @@ class Recorder(BaseCallback):
 
     def _on_step(self) -> bool:
         self._heartbeat_and_check_stop()
+        # A chunk ends where an evaluation of its last rollout was due, which was played before it.
         due = self._evaluations_due(self.num_timesteps)
         if due > self._evaluated:
             self._evaluated = due
@@ -117,3 +134,8 @@ class Recorder(BaseCallback):
             obey=self._scheduler.may_end,
             earlier=self._earlier,
         )
+
+
+def _next_multiple(after: int, every: int | None) -> int | None:
+    """The first multiple of `every` that is larger than `after`; None without one."""
+    return None if every is None else (after // every + 1) * every

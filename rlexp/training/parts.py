@@ -6,9 +6,10 @@ from pathlib import Path
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import set_random_seed
+from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.agents import Agent
-from rlexp.algorithms import Algorithm
+from rlexp.algorithms import Algorithm, BringsEnvironments
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
@@ -50,15 +51,7 @@ class Training:
         count = self.environment.vector.count
         # An environment may draw from a global generator while it is made, so seed these first.
         set_random_seed(self.streams.policy)
-        vector = training_vector(
-            self.environment,
-            [self.streams.training(i) for i in range(count)],
-            [self.streams.process(i) for i in range(count)],
-            # ARS has no discount: 0.99 is the default of VecNormalize.
-            getattr(self.algorithm, "gamma", 0.99),
-            folder,
-            at_once=CLASSIC_CONTROL in self.shortcuts,
-        )
+        vector = self._vector(count, folder)
         try:
             model = self._scheduled_algorithm().build(
                 self.agent.policy,
@@ -79,6 +72,21 @@ class Training:
         # stable-baselines3 seeds the action space with the policy seed: use a separate stream.
         model.action_space.seed(self.streams.actions)
         return model
+
+    def _vector(self, count: int, folder: Path) -> VecEnv:
+        """The environments of the training; a compiled algorithm brings its own."""
+        seeds = [self.streams.training(i) for i in range(count)]
+        if isinstance(self.algorithm, BringsEnvironments):
+            return self.algorithm.training_vector(self.environment, seeds)
+        return training_vector(
+            self.environment,
+            seeds,
+            [self.streams.process(i) for i in range(count)],
+            # ARS has no discount: 0.99 is the default of VecNormalize.
+            getattr(self.algorithm, "gamma", 0.99),
+            folder,
+            at_once=CLASSIC_CONTROL in self.shortcuts,
+        )
 
     def _scheduled_algorithm(self) -> Algorithm:
         """The algorithm, whose schedules begin again where the training was extended."""

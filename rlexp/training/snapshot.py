@@ -197,7 +197,10 @@ def _digest(model: BaseAlgorithm, state: dict[str, Any]) -> str:
     """The sha256 of a state, which is the same for each execution of the same run."""
     # Without the times of episodes and evaluations, which differ from execution to execution.
     layers = state["environments"].get("layers", [])
-    parts = digest({"generators": state["generators"], "layers": layers})
+    digested = {"generators": state["generators"], "layers": layers}
+    if program := state["learner"]["arrays"].get("program_state"):
+        digested["program"] = program
+    parts = digest(digested)
     return sha256(f"{model.num_timesteps}:{weights_digest(model)}:{parts}".encode()).hexdigest()
 
 

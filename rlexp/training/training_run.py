@@ -12,6 +12,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from rlexp.algorithms import BringsEnvironments
 from rlexp.environments import Stage
 from rlexp.environments.composed import splits
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
@@ -220,6 +221,9 @@ class TrainingRun:
     def _find_obstacle(self) -> str | None:
         """The reason why the environment cannot be restored by replay, or None."""
         training = self.training
+        if isinstance(training.algorithm, BringsEnvironments):
+            # Their state is part of the learner's state, and nothing is replayed.
+            return None
         return check_round_trip(
             training.environment,
             getattr(training.algorithm, "gamma", 0.99),

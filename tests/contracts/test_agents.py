@@ -130,7 +130,7 @@ def test_actor_and_critic_have_separate_layers(name: str, algorithm: str) -> Non
 def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> None:
     """A policy uses `ortho_init`, or refuses it with a one-line error."""
     agent = member("agent", name, ortho_init=False)
-    if algorithm in ("a2c", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"):
+    if algorithm in ("a2c", "compiled_ppo", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"):
         assert not getattr(build_learner(agent, algorithm).policy, "ortho_init", False)
     else:
         with pytest.raises(ConfigError, match="does not take 'ortho_init'") as error_info:

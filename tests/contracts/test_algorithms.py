@@ -28,8 +28,10 @@ NOT_SETTINGS = {
     "_init_setup_model", "stats_window_size", "rollout_buffer_class", "rollout_buffer_kwargs",
     "replay_buffer_class",
 }  # fmt: skip
-ALGORITHMS = [name for name in names("algorithm") if name != "external"]
-"""All algorithms but `external`, which builds no learner."""
+APART = ("compiled_ppo", "external")
+"""Algorithms whose class is none of the libraries: `tests/compiled`, `test_external_algorithm.py`."""
+ALGORITHMS = [name for name in names("algorithm") if name not in APART]
+"""All algorithms of both libraries."""
 LINEAR = {"shape": "linear", "initial": 0.01, "final": 0.0, "until": 0.5}
 
 

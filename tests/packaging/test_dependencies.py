@@ -28,8 +28,8 @@ def names(requirements: list[str]) -> set[str]:
 
 
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"ray"}
-"""Extras that need a separate environment, and `ray`, which is too large to install by default."""
+APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"compiled", "ray"}
+"""Extras that need a separate environment, and those that are too large to install by default."""
 
 
 OF_NOTEBOOKS = {"IPython"}

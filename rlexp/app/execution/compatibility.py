@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
+from rlexp.algorithms import BringsEnvironments
 from rlexp.app.execution.external import check_external
 from rlexp.app.execution.score_measures import (
     check_reported,
@@ -133,6 +134,9 @@ def check_compatibility(
             spaces[key] = _spaces(configuration.task, built.environment)
         kind = short_name(configuration.agent)
         check_parts(built.agent, kind, built.algorithm, spaces[key], configuration.task)
+        if isinstance(built.algorithm, BringsEnvironments):
+            device = configuration.compute.device
+            built.algorithm.check_task(built.environment, built.agent.arguments(), device)
         _check_rollout(configuration)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)

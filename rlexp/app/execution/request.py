@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from rlexp.algorithms import BringsEnvironments
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
@@ -207,7 +208,10 @@ def configuration_of(
     reference = environment.pop("reference")
     environment.pop("measures", None)
     measures = declared_measures(parts.environment)
-    algorithm = plug_in_settings(root.algorithm, parts.algorithm, "algorithm")
+    learner = parts.algorithm
+    if isinstance(learner, BringsEnvironments):
+        learner = learner.pinned()
+    algorithm = plug_in_settings(root.algorithm, learner, "algorithm")
     return Configuration(
         label=_label(short_name(algorithm), composition),
         task=parts.environment.task,

@@ -18,11 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlexp.algorithms.compiled_runtime import set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
+from rlexp.app.workspace import cache_folder
 from rlexp.config.validate import build
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
@@ -458,6 +460,8 @@ def assemble(
         ConfigError: A plug-in cannot be built.
     """
     use_threads(spec.compute["threads"])
+    if "twin_digest" in spec.algorithm:
+        set_up(cache_folder())
     return Training(
         agent=build(spec.agent, "agent", allowed),
         algorithm=build(spec.algorithm, "algorithm", allowed),

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlexp.algorithms.compiled_runtime import compiler_flags, processor_features
 from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.spec import RunSpec
@@ -27,6 +28,8 @@ from rlexp.store.provenance import machine
 
 LEARNING = ("rlexp", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 """Distributions that determine the numbers of every run."""
+COMPILER = ("jax", "jaxlib", "ml_dtypes")
+"""Distributions that determine the numbers of compiled runs."""
 VERSIONED = frozenset({"rlexp", "torch", "numpy", "gymnasium", "stable_baselines3", "sb3_contrib"})
 """The packages of these distributions, whose code their version identifies."""
 RENDERING = frozenset(
@@ -58,6 +61,7 @@ def collect_versions(spec: RunSpec) -> dict[str, str]:
     versions["processor"] = str(machine()["processor"])
     versions |= _installed(LEARNING)
     versions |= _gpu(str(spec.compute.get("device")))
+    versions |= _compiler(spec)
     versions |= _installed(_of_gymnasium(spec.environment))
     versions |= _installed(SUITES.get(short_name(spec.environment), ()))
     versions |= _of_packages({module.partition(".")[0] for module in foreign_modules(spec)})
@@ -218,6 +222,15 @@ def _installed(names: Iterable[str]) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[name.lower()] = version(name)
     return versions
+
+
+def _compiler(spec: RunSpec) -> dict[str, str]:
+    """What decides the numbers of a compiled run: JAX, and the processor's instructions."""
+    if "twin_digest" not in spec.algorithm:
+        return {}
+    compiler = _installed(COMPILER) | {"processor features": processor_features()}
+    flags = compiler_flags()
+    return {**compiler, **({"compiler flags": flags} if flags else {})}
 
 
 def _gpu(device: str) -> dict[str, str]:

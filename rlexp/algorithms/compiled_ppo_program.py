@@ -1,0 +1,449 @@
+"""PPO and its environments as one program of JAX, by the definitions of stable-baselines3.
+
+`PPOProgram.advance` takes a state, trains for some rollouts, and returns the next state with what each
+rollout logged. How rollouts are divided among calls changes no bit of the states.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from rlexp.algorithms.compiled_policy import CompiledPolicy, Parameters
+from rlexp.environments.twins import Tree, Twin
+
+FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-5
+"""Adam as `ActorCriticPolicy` of stable-baselines3 sets it."""
+LOGGED = (
+    *("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction", "approx_kl"),
+    *("loss", "explained_variance", "std", "epochs"),
+)
+"""Numbers that each rollout logs."""
+
+Scalars: TypeAlias = Mapping[str, jax.Array]
+"""Hyperparameters that the program takes as arguments, so that they need no new compilation."""
+
+
+class Optimiser(NamedTuple):
+    """Parameters, and the moments and the number of steps of Adam."""
+
+    parameters: Parameters
+    first: Parameters
+    second: Parameters
+    steps: jax.Array
+
+
+class Environments(NamedTuple):
+    """Environments (environments × …): keys, states, observations, and their present episodes."""
+
+    keys: jax.Array
+    states: Tree
+    observations: jax.Array
+    lengths: jax.Array
+    returns: jax.Array
+
+
+class ProgramState(NamedTuple):
+    """Everything that a training continues from."""
+
+    optimiser: Optimiser
+    key: jax.Array
+    environments: Environments
+
+
+class Rollout(NamedTuple):
+    """What the environments returned (steps × environments × …).
+
+    `lasts` are the observations after a step and before a reset. `lengths` is 0 but at the end of an
+    episode, where it holds the length of the episode, and `returns` its return.
+    """
+
+    observations: jax.Array
+    actions: jax.Array
+    log_probabilities: jax.Array
+    values: jax.Array
+    rewards: jax.Array
+    lasts: jax.Array
+    dones: jax.Array
+    truncations: jax.Array
+    lengths: jax.Array
+    returns: jax.Array
+
+
+class Batch(NamedTuple):
+    """Transitions to learn from."""
+
+    observations: jax.Array
+    actions: jax.Array
+    log_probabilities: jax.Array
+    values: jax.Array
+    advantages: jax.Array
+    targets: jax.Array
+
+
+class Chunk(NamedTuple):
+    """What rollouts logged: numbers by name (rollouts), and ends of episodes.
+
+    Lengths and returns are those of `Rollout` (rollouts × steps × environments).
+    """
+
+    numbers: dict[str, jax.Array]
+    lengths: jax.Array
+    returns: jax.Array
+
+
+class Epochs(NamedTuple):
+    """Sums over the minibatches of an update, for what is logged."""
+
+    sums: dict[str, jax.Array]
+    minibatches: jax.Array
+    divergence: jax.Array
+    divergence_count: jax.Array
+    loss: jax.Array
+    epochs: jax.Array
+    going: jax.Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PPOProgram:
+    """The settings that shape the program; a change of one of them compiles another program.
+
+    Attributes:
+        twin: The environments.
+        policy: The networks.
+        environments: Number of environments.
+        time_limit: Steps after which an episode is truncated; None for no limit.
+        low: Smallest action (numbers of an action), or None for discrete actions.
+        high: Largest action, or None.
+        n_steps: Steps of a rollout in each environment.
+        batch_size: Transitions in a minibatch.
+        n_epochs: Passes over a rollout.
+        normalize_advantage: Whether advantages of a minibatch are normalised.
+        clip_values: Whether the change of values is clipped.
+        stops_early: Whether a divergence ends the epochs of an update.
+        rollouts: Rollouts of one call, at most.
+    """
+
+    twin: Twin
+    policy: CompiledPolicy
+    environments: int
+    time_limit: int | None
+    low: Any
+    high: Any
+    n_steps: int
+    batch_size: int
+    n_epochs: int
+    normalize_advantage: bool
+    clip_values: bool
+    stops_early: bool
+    rollouts: int
+    advance: Callable[..., tuple[ProgramState, Chunk]] = field(init=False)
+    begin: Callable[..., tuple[jax.Array, Environments]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "advance", jax.jit(self._advance))
+        object.__setattr__(self, "begin", jax.jit(self._begin))
+
+    @property
+    def size(self) -> int:
+        """Transitions of a rollout."""
+        return self.n_steps * self.environments
+
+    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, Environments]:
+        """The key of the policy, and environments at the start of their first episodes.
+
+        Args:
+            seed: Seed of the policy, 32 bits.
+            seeds: Seed of each environment, 32 bits.
+        """
+        keys = jax.vmap(jax.random.PRNGKey)(seeds)
+        pairs = jax.vmap(jax.random.split)(keys)
+        states = jax.vmap(self.twin.reset)(pairs[:, 0])
+        count = self.environments
+        begun = Environments(
+            keys=pairs[:, 1],
+            states=states,
+            observations=jax.vmap(self.twin.observe)(states),
+            lengths=jnp.zeros(count, jnp.int32),
+            returns=jnp.zeros(count, jnp.float32),
+        )
+        return jax.random.PRNGKey(seed), begun
+
+    def _advance(
+        self, state: ProgramState, scalars: Scalars, schedules: Scalars, count: jax.Array
+    ) -> tuple[ProgramState, Chunk]:
+        """Train for `count` rollouts.
+
+        Args:
+            state: The state to continue from.
+            scalars: `gamma`, `gae_lambda`, `ent_coef`, `vf_coef`, `max_grad_norm`, `target_kl`.
+            schedules: `learning_rate`, `clip_range` and `clip_range_vf` of each rollout.
+            count: Rollouts, at most `rollouts`.
+        """
+
+        def body(number: jax.Array, carried: tuple[ProgramState, Chunk]) -> Any:
+            state, chunk = carried
+            here = {**scalars, **{name: row[number] for name, row in schedules.items()}}
+            state, numbers, rollout = self._iteration(state, here)
+            return state, Chunk(
+                {name: chunk.numbers[name].at[number].set(numbers[name]) for name in LOGGED},
+                chunk.lengths.at[number].set(rollout.lengths),
+                chunk.returns.at[number].set(rollout.returns),
+            )
+
+        shape = (self.rollouts, self.n_steps, self.environments)
+        empty = Chunk(
+            {name: jnp.zeros(self.rollouts, jnp.float32) for name in LOGGED},
+            jnp.zeros(shape, jnp.int32),
+            jnp.zeros(shape, jnp.float32),
+        )
+        advanced: tuple[ProgramState, Chunk] = jax.lax.fori_loop(0, count, body, (state, empty))
+        return advanced
+
+    def _iteration(
+        self, state: ProgramState, scalars: Scalars
+    ) -> tuple[ProgramState, dict[str, jax.Array], Rollout]:
+        """Collect one rollout, and learn from it."""
+        key, actions_key, epochs_key = jax.random.split(state.key, 3)
+        parameters = state.optimiser.parameters
+        environments, rollout = self._collect(parameters, state.environments, actions_key)
+        batch = self._experience(parameters, environments, rollout, scalars)
+        optimiser, epochs = self._learn(state.optimiser, batch, epochs_key, scalars)
+        numbers = self._logged(optimiser, epochs, batch)
+        return ProgramState(optimiser, key, environments), numbers, rollout
+
+    def _collect(
+        self, parameters: Parameters, environments: Environments, key: jax.Array
+    ) -> tuple[Environments, Rollout]:
+        def step(environments: Environments, key: jax.Array) -> tuple[Environments, Rollout]:
+            observations = environments.observations
+            actions, log_probabilities = self.policy.sample(key, parameters, observations)
+            values = self.policy.value(parameters, observations)
+            following, outcome = self._step(environments, actions)
+            return following, Rollout(observations, actions, log_probabilities, values, *outcome)
+
+        keys = jax.random.split(key, self.n_steps)
+        collected: tuple[Environments, Rollout] = jax.lax.scan(step, environments, keys)
+        return collected
+
+    def _step(
+        self, environments: Environments, actions: jax.Array
+    ) -> tuple[Environments, tuple[jax.Array, ...]]:
+        """Step every environment, and reset those whose episode ends."""
+        keys = jax.vmap(lambda key: jax.random.split(key, 3))(environments.keys)
+        # As in stable-baselines3: the policy is judged by its own draw, the task gets one in bounds.
+        allowed = actions if self.low is None else jnp.clip(actions, self.low, self.high)
+        step, observe = jax.vmap(self.twin.step), jax.vmap(self.twin.observe)
+        states, rewards, terminations = step(keys[:, 0], environments.states, allowed)
+        lasts = observe(states)
+        lengths = environments.lengths + 1
+        returns = environments.returns + rewards
+        limit = self.time_limit
+        late = jnp.zeros_like(terminations) if limit is None else lengths >= limit
+        dones = terminations | late
+        fresh = jax.vmap(self.twin.reset)(keys[:, 1])
+        states = jax.tree.map(lambda new, old: _where(dones, new, old), fresh, states)
+        following = Environments(
+            keys=keys[:, 2],
+            states=states,
+            observations=_where(dones, observe(states), lasts),
+            lengths=jnp.where(dones, 0, lengths),
+            returns=jnp.where(dones, 0.0, returns),
+        )
+        ended = jnp.where(dones, lengths, 0)
+        return following, (rewards, lasts, dones, late & ~terminations, ended, returns)
+
+    def _experience(
+        self,
+        parameters: Parameters,
+        environments: Environments,
+        rollout: Rollout,
+        scalars: Scalars,
+    ) -> Batch:
+        """Advantages by generalised advantage estimation, and returns as targets of the values."""
+        gamma, smoothing = scalars["gamma"], scalars["gae_lambda"]
+        # A truncated episode would have gone on: its last reward gets the value of what follows.
+        beyond = self.policy.value(parameters, rollout.lasts)
+        rewards = rollout.rewards + jnp.where(rollout.truncations, gamma * beyond, 0.0)
+        following = self.policy.value(parameters, environments.observations)
+
+        def back(carried: tuple[jax.Array, jax.Array], row: tuple[jax.Array, ...]) -> Any:
+            advantage, next_value = carried
+            reward, value, done = row
+            going = 1.0 - done
+            delta = reward + gamma * next_value * going - value
+            advantage = delta + gamma * smoothing * going * advantage
+            return (advantage, value), advantage
+
+        rows = (rewards, rollout.values, rollout.dones.astype(jnp.float32))
+        start = (jnp.zeros_like(following), following)
+        _, advantages = jax.lax.scan(back, start, rows, reverse=True)
+        batch = Batch(
+            rollout.observations,
+            rollout.actions,
+            rollout.log_probabilities,
+            rollout.values,
+            advantages,
+            advantages + rollout.values,
+        )
+        flat: Batch = jax.tree.map(lambda x: x.reshape((self.size, *x.shape[2:])), batch)
+        return flat
+
+    def _learn(
+        self, optimiser: Optimiser, batch: Batch, key: jax.Array, scalars: Scalars
+    ) -> tuple[Optimiser, Epochs]:
+        zero = jnp.float32(0)
+        names = ("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction")
+        epochs = Epochs(
+            dict.fromkeys(names, zero), zero, zero, zero, zero, zero, going=jnp.bool_(True)
+        )
+
+        def epoch(carried: tuple[Optimiser, Epochs], key: jax.Array) -> Any:
+            return self._epoch(*carried, batch, key, scalars), None
+
+        keys = jax.random.split(key, self.n_epochs)
+        learned, _ = jax.lax.scan(epoch, (optimiser, epochs), keys)
+        result: tuple[Optimiser, Epochs] = learned
+        return result
+
+    def _epoch(
+        self,
+        optimiser: Optimiser,
+        epochs: Epochs,
+        batch: Batch,
+        key: jax.Array,
+        scalars: Scalars,
+    ) -> tuple[Optimiser, Epochs]:
+        """One pass over a rollout, in a random order."""
+        # An epoch that a divergence has ended before it began leaves everything as it is.
+        counts = jnp.where(epochs.going, 0.0, 1.0)
+        epochs = epochs._replace(
+            epochs=epochs.epochs + epochs.going,
+            divergence=epochs.divergence * counts,
+            divergence_count=epochs.divergence_count * counts,
+        )
+        order = jax.random.permutation(key, self.size)
+        shuffled = jax.tree.map(lambda x: x[order], batch)
+        whole = self.size // self.batch_size
+        edge = whole * self.batch_size
+
+        def minibatch(carried: tuple[Optimiser, Epochs], part: Batch) -> Any:
+            return self._minibatch(*carried, part, scalars), None
+
+        parts = jax.tree.map(
+            lambda x: x[:edge].reshape((whole, self.batch_size, *x.shape[1:])), shuffled
+        )
+        carried, _ = jax.lax.scan(minibatch, (optimiser, epochs), parts)
+        if edge < self.size:
+            carried, _ = minibatch(carried, jax.tree.map(lambda x: x[edge:], shuffled))
+        result: tuple[Optimiser, Epochs] = carried
+        return result
+
+    def _minibatch(
+        self, optimiser: Optimiser, epochs: Epochs, batch: Batch, scalars: Scalars
+    ) -> tuple[Optimiser, Epochs]:
+        """One gradient step."""
+        gradient = jax.value_and_grad(self._loss, has_aux=True)
+
+        def learn(optimiser: Optimiser, epochs: Epochs) -> tuple[Optimiser, Epochs]:
+            (loss, numbers), slopes = gradient(optimiser.parameters, batch, scalars)
+            divergence = numbers.pop("approx_kl")
+            # The minibatch that ends the epochs is logged, and not learned from.
+            going = jnp.bool_(True)
+            if self.stops_early:
+                going = ~(divergence > 1.5 * scalars["target_kl"])
+            epochs = epochs._replace(
+                sums={name: epochs.sums[name] + numbers[name] for name in epochs.sums},
+                minibatches=epochs.minibatches + 1,
+                divergence=epochs.divergence + divergence,
+                divergence_count=epochs.divergence_count + 1,
+                loss=loss,
+                going=going,
+            )
+            stepped = _adam(optimiser, slopes, scalars)
+            if not self.stops_early:
+                return stepped, epochs
+            chosen = jax.tree.map(lambda new, old: jnp.where(going, new, old), stepped, optimiser)
+            return chosen, epochs
+
+        if not self.stops_early:
+            return learn(optimiser, epochs)
+        learned: tuple[Optimiser, Epochs] = jax.lax.cond(
+            epochs.going, learn, lambda *same: same, optimiser, epochs
+        )
+        return learned
+
+    def _loss(
+        self, parameters: Parameters, batch: Batch, scalars: Scalars
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """The loss of a minibatch, and what is logged of it."""
+        log_probabilities, entropies = self.policy.judge(
+            parameters, batch.observations, batch.actions
+        )
+        values = self.policy.value(parameters, batch.observations)
+        advantages = batch.advantages
+        if self.normalize_advantage and len(advantages) > 1:
+            # torch divides by n - 1.
+            advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+        difference = log_probabilities - batch.log_probabilities
+        ratio, clip = jnp.exp(difference), scalars["clip_range"]
+        clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
+        policy_loss = -jnp.minimum(advantages * ratio, advantages * clipped).mean()
+        if self.clip_values:
+            most = scalars["clip_range_vf"]
+            values = batch.values + jnp.clip(values - batch.values, -most, most)
+        value_loss = jnp.square(batch.targets - values).mean()
+        entropy_loss = -entropies.mean()
+        loss = policy_loss + scalars["ent_coef"] * entropy_loss + scalars["vf_coef"] * value_loss
+        return loss, {
+            "entropy_loss": entropy_loss,
+            "policy_gradient_loss": policy_loss,
+            "value_loss": value_loss,
+            "clip_fraction": (jnp.abs(ratio - 1) > clip).mean(),
+            "approx_kl": jax.lax.stop_gradient((ratio - 1) - difference).mean(),
+        }
+
+    def _logged(self, optimiser: Optimiser, epochs: Epochs, batch: Batch) -> dict[str, jax.Array]:
+        variance = jnp.var(batch.targets)
+        left = jnp.var(batch.targets - batch.values)
+        # The library divides by a variance of 0 to NaN as well.
+        explained = jnp.where(variance == 0, jnp.nan, 1 - left / variance)
+        deviation = optimiser.parameters.get("log_std", jnp.zeros(1))
+        return {
+            **{name: total / epochs.minibatches for name, total in epochs.sums.items()},
+            "approx_kl": epochs.divergence / epochs.divergence_count,
+            "loss": epochs.loss,
+            "explained_variance": explained,
+            "std": jnp.exp(deviation).mean(),
+            "epochs": epochs.epochs,
+        }
+
+
+def _where(chosen: jax.Array, first: jax.Array, second: jax.Array) -> jax.Array:
+    """Rows of `first` where `chosen` (rows), and of `second` elsewhere."""
+    return jnp.where(chosen.reshape((-1,) + (1,) * (first.ndim - 1)), first, second)
+
+
+def _adam(optimiser: Optimiser, slopes: Parameters, scalars: Scalars) -> Optimiser:
+    """One step of Adam on gradients whose norm is cut, as torch computes both."""
+    norm = jnp.sqrt(sum(jnp.square(x).sum() for x in jax.tree.leaves(slopes)))
+    cut = jnp.minimum(1.0, scalars["max_grad_norm"] / (norm + 1e-6))
+    slopes = jax.tree.map(lambda x: x * cut, slopes)
+    steps = optimiser.steps + 1
+    first = jax.tree.map(
+        lambda m, g: FIRST_DECAY * m + (1 - FIRST_DECAY) * g, optimiser.first, slopes
+    )
+    second = jax.tree.map(
+        lambda v, g: SECOND_DECAY * v + (1 - SECOND_DECAY) * g * g, optimiser.second, slopes
+    )
+    rate = scalars["learning_rate"] / (1 - FIRST_DECAY**steps)
+    root = jnp.sqrt(1 - SECOND_DECAY**steps)
+    parameters = jax.tree.map(
+        lambda p, m, v: p - rate * m / (jnp.sqrt(v) / root + EPSILON),
+        optimiser.parameters,
+        first,
+        second,
+    )
+    return Optimiser(parameters, first, second, steps)

@@ -1,0 +1,53 @@
+"""How JAX is set up for compiled algorithms: one thread, 32 bits, and where compiled code is kept.
+
+`set_up` sets variables that JAX reads when it is imported; it imports nothing heavy.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+FLAGS = "XLA_FLAGS"
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+"""Small networks gain nothing from threads, and runs fill the cores by their number."""
+KEEP_FROM = "0.5"
+"""Seconds of compilation from which code is kept."""
+PROCESSORS = Path("/proc/cpuinfo")
+
+
+def set_up(cache: Path) -> None:
+    """Let JAX compile for one thread of the processor, and keep compiled code for later runs.
+
+    Args:
+        cache: The user's folder for caches. Code is kept for each kind of processor apart, because
+            a processor with other features may not be able to execute it.
+    """
+    flags = os.environ.get(FLAGS, "")
+    settings: Mapping[str, str] = {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "0",
+        FLAGS: flags if ONE_THREAD in flags else f"{flags} {ONE_THREAD}".lstrip(),
+        "JAX_COMPILATION_CACHE_DIR": str(cache / "compiled" / processor_features()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": KEEP_FROM,
+    }
+    os.environ.update(settings)
+
+
+def processor_features() -> str:
+    """A digest of the instructions that the processor has, which decide what is compiled."""
+    try:
+        lines = PROCESSORS.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    # `flags` on x86, `Features` on ARM; other systems name no features, but their processor.
+    features = next((n for n in lines if n.lower().startswith(("flags", "features"))), "")
+    words = sorted(features.partition(":")[2].split()) or [platform.processor()]
+    return sha256(" ".join([platform.machine(), *words]).encode()).hexdigest()[:12]
+
+
+def compiler_flags() -> str:
+    """The flags of the compiler that the user has set, without the one that `set_up` adds."""
+    words = [word for word in os.environ.get(FLAGS, "").split() if word != ONE_THREAD]
+    return " ".join(words)

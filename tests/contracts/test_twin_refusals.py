@@ -1,0 +1,138 @@
+"""What compiled training refuses, by name, before anything starts; none of this needs JAX."""
+
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+from members import member
+
+from rlexp.algorithms.compiled_ppo import CompiledPPO
+from rlexp.components.sticky_actions import StickyActions
+from rlexp.environments import Environment, twins
+from rlexp.environments.composed import ComposedTask
+from rlexp.environments.twins import TWINS, check_twin, twin_digest
+from rlexp.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX seems to be installed, whether it is or not."""
+    monkeypatch.setattr(twins, "find_spec", lambda name: ModuleSpec(name, None))
+
+
+def task(name: str, **changes: object) -> Environment:
+    """A task with changed settings."""
+    environment: Environment = member("environment", name, **changes)
+    return environment
+
+
+def algorithm(**changes: object) -> CompiledPPO:
+    """The algorithm with changed settings."""
+    built: CompiledPPO = member("algorithm", "compiled_ppo", **changes)
+    return built
+
+
+@pytest.mark.parametrize("registered", sorted(TWINS))
+def test_a_task_with_a_twin_is_accepted(registered: str) -> None:
+    """Every task of the list can be trained on."""
+    check_twin(task("gymnasium", id=registered), None)
+
+
+def test_a_task_without_a_twin_is_refused_with_those_that_have_one() -> None:
+    """The error names the task, the tasks with a twin, and where to name one's own."""
+    with pytest.raises(ConfigError, match=r"LunarLander-v3 has no compiled twin") as refused:
+        check_twin(task("gymnasium", id="LunarLander-v3"), None)
+    assert all(name in str(refused.value) for name in TWINS)
+    assert "algorithm.twin" in str(refused.value)
+    check_twin(task("gymnasium", id="LunarLander-v3"), {"_target_": "mine.Lander"})
+
+
+def test_without_jax_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where JAX is missing, the error holds the command that installs it."""
+    monkeypatch.setattr(twins, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"pip install 'rlexp\[compiled\]'") as refused:
+        check_twin(task("cartpole"), None)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_component_is_refused_by_name() -> None:
+    """A component wraps environments of Gymnasium, which compiled training does not have."""
+    sticky = StickyActions(probability=0.25, stage="both")
+    inside = ComposedTask(task("cartpole"), {"sticky_actions": sticky})
+    with pytest.raises(ConfigError, match=r"components of CartPole-v1 \(sticky_actions\)"):
+        check_twin(inside, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"arguments": {"sutton_barto_reward": True}}, r"environment\.arguments"),
+        ({"wrappers": [{"name": "FlattenObservation"}]}, r"environment\.wrappers"),
+    ],
+)
+def test_what_changes_a_task_is_refused(change: dict[str, object], named: str) -> None:
+    """Arguments and wrappers change the task, and the twin of rlexp does not know them."""
+    with pytest.raises(ConfigError, match=named):
+        check_twin(task("cartpole", **change), None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("normalise_observations", True),
+        ("normalise_rewards", True),
+        ("frame_stack", 3),
+        ("kind", "subprocess"),
+    ],
+)
+def test_settings_of_the_vector_are_refused_by_name(key: str, value: object) -> None:
+    """A vector that transforms numbers or starts processes is no part of compiled training."""
+    vector = {
+        "count": 1,
+        "kind": "dummy",
+        "frame_stack": 1,
+        "normalise_observations": False,
+        "normalise_rewards": False,
+        "clip_observations": 10.0,
+        "clip_rewards": 10.0,
+    }
+    with pytest.raises(ConfigError, match=rf"environment\.vector\.{key}"):
+        check_twin(task("cartpole", vector={**vector, key: value}), None)
+
+
+def test_a_policy_beyond_its_layers_and_a_gpu_are_refused() -> None:
+    """An argument of the policy that is not compiled, and a device other than the processor."""
+    learner, cart = algorithm(), task("cartpole")
+    learner.check_task(cart, {"net_arch": [8]}, "cpu")
+    with pytest.raises(ConfigError, match=r"policy_kwargs\.share_features_extractor"):
+        learner.check_task(cart, {"share_features_extractor": False}, "cpu")
+    with pytest.raises(ConfigError, match=r"compute\.device=cuda"):
+        learner.check_task(cart, {}, "cuda")
+
+
+def test_the_digest_of_the_twin_is_pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The identity holds the sha256 of the twin's file, and a changed file gives another."""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(tmp_path)
+    file, twin = tmp_path / "pinned_twin.py", {"_target_": "pinned_twin.Mine"}
+    file.write_text("first = 1\n")
+    first = algorithm(twin=twin).pinned()
+    assert first == first.pinned()
+    file.write_text("second = 2\n")
+    assert first.twin_digest != algorithm(twin=twin).pinned().twin_digest
+    with pytest.raises(ConfigError, match="is not the digest of the twin"):
+        first.pinned()
+    assert algorithm().pinned().twin_digest == twin_digest(None)
+
+
+@pytest.mark.parametrize("path", ["", "Mine", "no_such_module.Mine"])
+def test_a_twin_without_a_module_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `_target_` that names no class in an importable module is one line."""
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match=r"algorithm\.twin"):
+        twin_digest({"_target_": path})
+
+
+def test_ppo_and_compiled_ppo_have_different_identities() -> None:
+    """Reports aggregate by the name of the algorithm, so the two are never pooled."""
+    assert member("algorithm", "ppo").identity != algorithm().identity
