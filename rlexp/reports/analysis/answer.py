@@ -266,6 +266,9 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     leaders = [label for label in labels if label not in worse_than_some]
     if not worse_than_some:
         text = f"{_named(labels)}: no label is better than another {seeds}"
+    elif len(orders) == 1:
+        ((better, worse),) = orders
+        text = f"{better} is better than {worse} {seeds}; no other label is better than another"
     elif len(leaders) == 1:
         text = f"{leaders[0]} leads {seeds}, but is not better than every other label"
     else:

@@ -1,10 +1,11 @@
 """The summary card of a report: the answer, its figures, the cost and what is missing."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import fsum
 
 from rlexp.metrics.estimate_text import decimals_of_width, with_ends
+from rlexp.protocol.seeds import Phase
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.answer import answer, scored_by
 from rlexp.reports.analysis.cost import total_cost
@@ -29,7 +30,7 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
-from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.reports.evidence.sweeps import SEARCH, SweepEvidence
 from rlexp.text import (
     format_count,
     format_duration,
@@ -162,17 +163,26 @@ def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
 
 
 def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    searched = [sweep for sweep in evidence.sweeps if _cost_of(sweep, SEARCH)]
     if any(member.record.attempts for member in evidence.members):
-        yield "Cost", total_cost(evidence.members).text
-    for sweep in evidence.sweeps:
-        steps = sum(cost.steps for phase, cost in sweep.costs.items() if phase != "test")
-        if steps:
-            searched = [cost for phase, cost in sweep.costs.items() if phase != "test"]
-            runs, seconds = sum(c.runs for c in searched), fsum(c.seconds for c in searched)
-            took = f", {format_duration(seconds)} of runs" if seconds else ""
-            yield "Search", f"{steps:,} environment steps in {runs:,} runs{took}"
+        yield (
+            f"Cost of {evidence.phase} runs" if searched else "Cost",
+            total_cost(evidence.members).text,
+        )
+    for sweep in searched:
+        yield "Cost of the search", _cost_of(sweep, SEARCH)
+        yield "Cost in all", _cost_of(sweep, tuple(Phase))
     if evidence.members:
         yield "Missing", _missing(evidence)
+
+
+def _cost_of(sweep: SweepEvidence, phases: Collection[str]) -> str:
+    """Environment steps, runs and time of some phases of a sweep; empty where there were none."""
+    costs = [cost for phase, cost in sweep.costs.items() if phase in phases]
+    steps, seconds = sum(cost.steps for cost in costs), fsum(cost.seconds for cost in costs)
+    took = f", {format_duration(seconds)} of runs" if seconds else ""
+    runs = format_count(sum(cost.runs for cost in costs), "run")
+    return f"{steps:,} environment steps in {runs}{took}" if steps else ""
 
 
 def _missing(evidence: Evidence) -> str:

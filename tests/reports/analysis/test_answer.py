@@ -92,6 +92,19 @@ def test_two_labels_that_share_the_lead_are_both_named() -> None:
     assert "ppo and dqn lead with 5 seeds: no label is better than they are" == text_of(sample)
 
 
+def test_the_only_decided_pair_is_named() -> None:
+    """Of several labels, the one that is better than a single other one is named with it."""
+    sample = of_scores(
+        {
+            PPO: [475.0, 474.0, 473.0, 476.0, 477.0],
+            A2C: [100.0, 101.0, 99.0, 102.0, 103.0],
+            DQN: [20.0, 490.0, 250.0, 480.0, 30.0],
+        }
+    )
+    expected = "ppo is better than a2c with 5 seeds; no other label is better than another"
+    assert expected == text_of(sample)
+
+
 def test_a_single_label_states_its_score() -> None:
     """The answer about one label is its leading metric with the interval of the aggregates."""
     report = inquiry(one_label())
