@@ -131,6 +131,10 @@ def show_short_summary(
     if card is not None:
         show_answer(card, console)
         console.line()
+    elif unfinished := _unfinished_text(summary):
+        # An interrupted command has no card, because a report takes seconds.
+        console.paragraph(unfinished, style="bold")
+        console.line()
     tasks = list(dict.fromkeys(cell.task for cell in summary.cells))
     for task in tasks[:MOST_TASKS]:
         console.scores(_summary_rows(task, summary), all_of_them)
@@ -142,6 +146,35 @@ def show_short_summary(
     if card is not None:
         show_facts(card, console)
     console.line(f"Records: {summary.folder}")
+
+
+def _unfinished_text(summary: "PhaseSummary") -> str:
+    """How many runs have no score, by state (`No run has a score yet: 2 of 2 runs are lost.`).
+
+    The text is empty where every run has a score.
+    """
+    from collections import Counter
+
+    from rlexp.text import join_names
+
+    planned = len(summary.runs)
+    states = Counter(run.state for run in summary.runs if run.score is None)
+    if not states:
+        return ""
+    scored = planned - states.total()
+    counts = [f"{count} {_is_in(state, count)}" for state, count in states.most_common()]
+    first, *others = counts
+    missing = join_names([first.replace(" ", f" of {planned} runs ", 1), *others])
+    if not scored:
+        return f"No run has a score yet: {missing}."
+    return f"{scored} of {planned} runs {'has' if scored == 1 else 'have'} a score: {missing}."
+
+
+def _is_in(state: str, runs: int) -> str:
+    """The state as the end of a sentence about some runs (`is lost`, `failed`)."""
+    if state in {"failed", "completed"}:
+        return state
+    return f"{'is' if runs == 1 else 'are'} {state}"
 
 
 def _summary_rows(task: str, summary: "PhaseSummary") -> "ScoreRows":

@@ -120,6 +120,7 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
         if word in bare:
             continue
         checks = (
+            _study_file,
             _of_hydra,
             _of_optuna,
             _whole_section,
@@ -242,6 +243,17 @@ def _repeated(words: Sequence[str]) -> list[Mistake]:
         grid = "" if is_single else f", or type {shlex.quote(f'{before},{value}')} for both"
         mistakes.append(Mistake(problem, key, f"keep one of them{grid}"))
     return mistakes
+
+
+def _study_file(word: TypedWord) -> Mistake | None:
+    """The name of a study file as the value of a key that rlexp does not have."""
+    known = {*groups(word.folder), *WHOLE_SECTIONS, *SINGLE_KEYS}
+    if not word.key.isidentifier() or word.key in known or not STUDY_FILE.fullmatch(word.value):
+        return None
+    if not (word.folder / word.value).is_file():
+        return None
+    advice = _file_advice(word.value, word.folder)
+    return Mistake(f"unknown key {word.key!r}", word.key, advice)
 
 
 def _of_hydra(word: TypedWord) -> Mistake | None:

@@ -11,6 +11,7 @@ from quick_parts import quick_yaml
 from rlexp.config.compose import compose
 from rlexp.config.first_words import OTHER_NAMES, in_hydra_grammar
 from rlexp.config.sweep import compose_sweep
+from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
 LISTED = re.compile(r"\((?:there are|\w+ has): ([^)]*)\)")
@@ -197,3 +198,13 @@ def test_at_most_eight_names_are_listed(tmp_path: Path, word: str) -> None:
     names, _, more = listed[1].partition(" and ")
     assert 8 == len(names.split(", "))
     assert re.fullmatch(r"\d+ more", more)
+
+
+def test_a_study_file_as_a_value_is_advised_as_the_first_word(tmp_path: Path) -> None:
+    """`study=rates.yaml` is answered with `rlexp run rates.yaml` where this file exists."""
+    with pytest.raises(ConfigError, match=r"^unknown key 'study' \(there are") as caught:
+        compose(["study=rates.yaml"], tmp_path)
+    assert "rlexp run" not in str(caught.value)
+    (tmp_path / "rates.yaml").write_text("algorithm: ppo\n")
+    with pytest.raises(ConfigError, match=r"^unknown key 'study'.* type rlexp run rates.yaml …$"):
+        compose(["study=rates.yaml"], tmp_path)

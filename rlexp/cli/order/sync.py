@@ -41,8 +41,14 @@ def show_pushed(outcome: "SyncOutcome", console: "Console") -> None:
     from dataclasses import asdict
 
     if outcome.rows:
-        columns = ["experiment", "tracker", "place", "pending", "problem"]
+        columns = ["experiment", "tracker", "place", "pending"]
         console.table([asdict(row) for row in outcome.rows], columns)
+        # A column of the table would fold a problem, and with it the command to type.
+        for row in outcome.rows:
+            if row.problem:
+                console.line(
+                    f"{' in '.join(filter(None, (row.experiment, row.tracker)))}: {row.problem}"
+                )
         for line in dict.fromkeys(
             f"{row.tracker}: {row.page}" for row in outcome.rows if row.page
         ):

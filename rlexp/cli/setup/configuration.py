@@ -133,7 +133,15 @@ def _choices(resolved: "ResolvedConfiguration") -> str:
 
 
 def show_groups(listing: "GroupListing", console: "Console") -> None:
-    """Show the groups as a table."""
+    """Show the groups as a table; in a pipe, a line for each group without its options."""
+    from rlexp.text import format_count
+
+    if not console.out.is_terminal:
+        for row in listing.rows:
+            default = _shortened(row.default) or "none"
+            options = format_count(len(row.options), "option")
+            console.line(f"{row.group}  {row.write}, default {default}, {options}")
+        return
     rows = [
         {
             "group": row.group,
@@ -154,9 +162,18 @@ def _shortened(default: str | None) -> str | None:
 
 
 def show_options(listing: "OptionListing", console: "Console") -> None:
-    """Show the options as a table; where some belong to the workspace, with their source."""
-    from rlexp.text import safe_for_terminal
+    """Show the options as a table; where some belong to the workspace, with their source.
 
+    In a pipe, show a line for each option, with the first sentence of its description.
+    """
+    from rlexp.text import first_sentence, safe_for_terminal
+
+    if not console.out.is_terminal:
+        for row in listing.rows:
+            source = "" if row.source == "rlexp" else f"(from {row.source})"
+            words = (first_sentence(row.description)[0], source)
+            console.line(f"{row.option}  {' '.join(filter(None, words))}".rstrip())
+        return
     rows = [
         {
             listing.group: row.option,

@@ -1,6 +1,7 @@
 """`rlexp extend`: trains finished runs further, and shows their scores."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,11 +20,13 @@ from rlexp.cli.options import (
     console_for,
     current_workspace,
     observer_for,
-    show_result,
+    render_result,
 )
+from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from rlexp.app.commands.train.extend import ExtendOutcome
+    from rlexp.console import Console
 
 
 def extend(
@@ -50,6 +53,7 @@ def extend(
     probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Train finished runs further, as an experiment of their own."""
@@ -67,17 +71,21 @@ def extend(
     )
     workspace = current_workspace(allow_import)
     outcome = use_case(target, overrides or [], options, workspace, observer_for(console))
-    show_result(outcome, console, extend_lines)
+    render_result(outcome, console, partial(show_extended, full=full))
     raise typer.Exit(extend_exit_code(outcome))
 
 
-def extend_lines(outcome: "ExtendOutcome") -> Iterator[str]:
-    """What the runs continue from, then the plan or the scores of each phase, as lines."""
-    from rlexp.cli.train.run import run_lines
+def show_extended(outcome: "ExtendOutcome", console: "Console", *, full: bool) -> None:
+    """Show what the runs continue from, then the plan or the scores of each phase.
 
-    yield from extension_lines(outcome)
+    Without `full`, what fits on one screen.
+    """
+    from rlexp.cli.train.run import show_outcome
+
+    for line in extension_lines(outcome):
+        console.line(line)
     for part in outcome.parts:
-        yield from run_lines(part)
+        show_outcome(part, console, full=full)
 
 
 def extension_lines(outcome: "ExtendOutcome") -> Iterator[str]:

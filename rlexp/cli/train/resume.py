@@ -18,7 +18,8 @@ from rlexp.cli.options import (
     console_for,
     current_workspace,
 )
-from rlexp.cli.train.run import run_exit_code, run_lines
+from rlexp.cli.short_form import FullOption
+from rlexp.cli.train.run import run_exit_code, show_outcome
 from rlexp.cli.train.sweep import show_sweep, sweep_exit_code
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def resume(
     probe: Probe = None,
     allow_import: AllowImport = None,
     quiet: Quiet = False,
+    full: FullOption = False,
     as_json: Json = False,
 ) -> None:
     """Continue unfinished runs and sweeps from their checkpoints."""
@@ -50,18 +52,24 @@ def resume(
 
     console = console_for(as_json=as_json, quiet=quiet)
     options = LaunchOptions(dry_run=dry_run, retry=retry, allow_drift=allow_drift, probe=probe)
-    raise typer.Exit(execute(arguments or [], options, current_workspace(allow_import), console))
+    workspace = current_workspace(allow_import)
+    raise typer.Exit(execute(arguments or [], options, workspace, console, full=full))
 
 
 def execute(
-    arguments: Sequence[str], options: "LaunchOptions", workspace: "Workspace", console: "Console"
+    arguments: Sequence[str],
+    options: "LaunchOptions",
+    workspace: "Workspace",
+    console: "Console",
+    *,
+    full: bool = True,
 ) -> int:
     """Run the command and show its result; return the exit code."""
     from rlexp.app.commands.train.resume import resume as use_case
     from rlexp.app.results import document
     from rlexp.cli.observer import TerminalObserver
 
-    observer = TerminalObserver(console, finished=lambda part: show_part(part, console))
+    observer = TerminalObserver(console, finished=lambda part: show_part(part, console, full=full))
     outcome = use_case(arguments, options, workspace, observer)
     if console.as_json:
         console.json(document(outcome))
@@ -71,18 +79,20 @@ def execute(
     return resume_exit_code(outcome)
 
 
-def show_part(part: "ResumedPart", console: "Console") -> None:
-    """Show the result of one phase, or of a sweep; with `--json`, print nothing."""
+def show_part(part: "ResumedPart", console: "Console", *, full: bool) -> None:
+    """Show the result of one phase, or of a sweep; with `--json`, print nothing.
+
+    Without `full`, what fits on one screen.
+    """
     from rlexp.app.commands.train.sweep import SweepOutcome
     from rlexp.app.plans import SweepOutline
 
     if console.as_json:
         return
     if isinstance(part, SweepOutcome | SweepOutline):
-        show_sweep(part, console)
-        return
-    for line in run_lines(part):
-        console.line(line)
+        show_sweep(part, console, full=full)
+    else:
+        show_outcome(part, console, full=full)
 
 
 def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:

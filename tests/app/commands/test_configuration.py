@@ -144,11 +144,21 @@ def test_every_option_has_a_description(group: str, tmp_path: Path) -> None:
 
 
 def test_options_are_printed_with_descriptions(tmp_path: Path) -> None:
-    """Each option is one line with its description."""
+    """In a pipe, each option is one line: its name and the first sentence of its description."""
     lines = rlexp(tmp_path, "config", "list", "agent").out.splitlines()
-    first_words = [line.split()[0] for line in lines]
-    assert first_words == ["agent", "cnn", "linear", "lstm", "mlp", "multi_input"]
-    assert "description" in lines[0]
+    names, sentences = zip(*(line.split("  ") for line in lines), strict=True)
+    assert names == ("cnn", "linear", "lstm", "mlp", "multi_input")
+    assert all(". " not in sentence for sentence in sentences)
+
+
+def test_groups_in_a_pipe_are_short_lines(tmp_path: Path) -> None:
+    """In a pipe, each group is one short line with the number of its options."""
+    groups = list_groups(study(tmp_path)).rows
+    lines = rlexp(tmp_path, "config", "list").out.splitlines()
+    assert [row.group for row in groups] == [line.split()[0] for line in lines]
+    assert all(len(line) <= 80 for line in lines)
+    count = len(next(row.options for row in groups if row.group == "environment"))
+    assert f"environment  environment=…, default cartpole, {count} options" in lines
 
 
 def test_options_of_the_workspace_replace_packaged_ones(tmp_path: Path) -> None:
@@ -160,8 +170,8 @@ def test_options_of_the_workspace_replace_packaged_ones(tmp_path: Path) -> None:
     assert ("Mine.", "conf/") == (rows["cartpole"].description, rows["cartpole"].source)
     assert ("", "conf/") == (rows["extra"].description, rows["extra"].source)
     assert rows["pendulum"].source == "rlexp"
-    table = rlexp(tmp_path, "config", "list", "environment").out.splitlines()
-    assert "from" == table[0].split()[-1]
+    lines = rlexp(tmp_path, "config", "list", "environment").out.splitlines()
+    assert {"cartpole  Mine. (from conf/)", "extra  (from conf/)"} <= set(lines)
 
 
 def test_defaults_of_the_workspace_are_listed(tmp_path: Path) -> None:

@@ -4,17 +4,24 @@ import io
 import json
 import shlex
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import pytest
 from command_line import give, give_json, rlexp
 from comparisons import FAR, NEAR, with_scores
 from quick_parts import quick_parts
-from stored_runs import configuration, failed, stored, study
+from stored_runs import configuration, console, ended, failed, output, stored, study
 
+from rlexp.app.commands.look.show import ExperimentDetails, ShowPart, show
+from rlexp.app.commands.train.extend import ExtendOutcome
+from rlexp.app.commands.train.run import RunOutcome
+from rlexp.app.reading.summary import PhaseSummary
 from rlexp.app.workspace import Workspace
 from rlexp.cli.missing_characters import spell_on_standard_output
+from rlexp.cli.short_form import show_short_summary
+from rlexp.cli.train.extend import show_extended
+from rlexp.records.events import Ending
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -86,6 +93,73 @@ def test_an_experiment_without_scores_is_shown(workspace: Workspace) -> None:
     printed = give(workspace.folder, "show", "alpha")
     assert "no run has a score yet" in printed
     assert "0 of 1  —" in printed
+
+
+def test_an_interrupted_command_says_what_has_no_score(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a card, the first line counts the scores, and the other runs by state."""
+    experiment = stored(workspace.layout, "alpha", configuration("ppo"), test=3)
+    experiment.attempt(0, [ended(Ending.INTERRUPTED, 60)])
+    experiment.attempt(1, [ended(Ending.INTERRUPTED, 60)])
+    assert (
+        "No run has a score yet: 2 of 3 runs are interrupted and 1 is planned."
+        == first_line_without_card(workspace, capsys)
+    )
+    experiment.complete(0, 5.0)
+    experiment.attempt(2, failed())
+    assert (
+        "1 of 3 runs has a score: 1 of 3 runs is interrupted and 1 failed."
+        == first_line_without_card(workspace, capsys)
+    )
+    experiment.complete(1, 5.0)
+    experiment.complete(2, 5.0)
+    assert " a score: " not in first_line_without_card(workspace, capsys)
+
+
+def first_line_without_card(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> str:
+    """The first line of the short form of `alpha` where there is no card."""
+    show_short_summary(summary_of_alpha(workspace), None, console(), "rlexp show alpha --full")
+    return output(capsys).splitlines()[0]
+
+
+def summary_of_alpha(workspace: Workspace) -> PhaseSummary:
+    """The scores and runs of `alpha`."""
+    details = show("alpha", ShowPart.RESULT, workspace)
+    assert isinstance(details, ExperimentDetails)
+    return details.phases[0]
+
+
+def test_resume_and_extend_have_both_forms(workspace: Workspace) -> None:
+    """`resume` shows one screen, and every seed with --full; `extend` has the same option."""
+    with_scores(workspace, FAR)
+    assert "  seed 0 " not in give(workspace.folder, "resume", "alpha")
+    assert "ppo is better than a2c" in give(workspace.folder, "resume", "alpha")
+    assert "  seed 0 " in give(workspace.folder, "resume", "alpha", "--full")
+    phase = RunOutcome(
+        summary=summary_of_alpha(workspace),
+        problem=None,
+        ran=1,
+        complete=True,
+        detached=False,
+        interrupted=None,
+        next=(),
+    )
+    outcome = ExtendOutcome(
+        experiment="alpha",
+        parent="beta",
+        steps=200,
+        begins={"ppo": 100},
+        restarted=(),
+        parts=(phase,),
+        interrupted=None,
+    )
+    for full in (True, False):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            show_extended(outcome, console(), full=full)
+        assert full is ("  seed 0 " in printed.getvalue())
+        assert "alpha extends beta: 1 run from step 100, up to 200" in printed.getvalue()
 
 
 def test_many_labels_are_cut_and_not_compared(workspace: Workspace) -> None:

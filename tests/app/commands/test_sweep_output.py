@@ -1,6 +1,7 @@
 """A sweep prints its progress, its result and interrupted runs."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,19 @@ def test_a_selection_without_test_seeds_suggests_a_test(
     assert "It has no test score yet, and only test scores are results." in text
     (command,) = [line for line in text.splitlines() if line.startswith("To add test seeds: ")]
     assert command.endswith(" seeds.test=10")
+
+
+def test_a_list_of_test_seeds_grows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next command doubles a list with seeds that no phase lists, and adds only their runs."""
+    stored = stored_sweep(tmp_path, "seeds.test=[4,1]", "seeds.selection=[0,7]")
+    stored.go_on()
+    assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console())
+    text = output(capsys)
+    (line,) = [line for line in text.splitlines() if line.startswith("To add test seeds: ")]
+    program, command, *words = shlex.split(line.partition(": ")[2])
+    assert ("rlexp", "sweep", "seeds.test=[4,1,2,3]") == (program, command, words[-1])
+    assert 0 == sweep(None, words, SweepOptions(dry_run=True), stored.study, console())
+    assert " 4 runs × 100 environment steps" in output(capsys)
 
 
 @pytest.mark.parametrize(

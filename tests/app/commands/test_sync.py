@@ -13,9 +13,10 @@ from quick_parts import quick_parts
 from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
-from rlexp.app.commands.order.sync import sync
+from rlexp.app.commands.order.sync import SyncOutcome, SyncRow, sync
 from rlexp.app.tracking import mirror_client
-from rlexp.cli.order.sync import sync_exit_code
+from rlexp.cli.order.sync import show_pushed, sync_exit_code
+from rlexp.console import Console
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Event, Failure, Measured
@@ -255,6 +256,16 @@ def test_a_damaged_position_does_not_stop_other_trackers(paths: ExperimentPaths)
         0,
     )
     assert row_of["second"]["problem"]
+
+
+def test_a_problem_is_not_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a narrow terminal, a problem with its command is whole, on one line below the table."""
+    problem = "the server does not answer; type rlexp sync first tracker.mlflow.uri=" + "x" * 80
+    row = SyncRow(experiment="first", tracker="mlflow", place="here", pending=3, problem=problem)
+    narrow = Console()
+    narrow.out.width = 40
+    show_pushed(SyncOutcome(rows=(row,), trackers=None, interrupted=None), narrow)
+    assert f"first in mlflow: {problem}" == capsys.readouterr().out.splitlines()[-1]
 
 
 def test_plain_secrets_in_settings_are_refused(paths: ExperimentPaths) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count, islice
 from math import ceil
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
@@ -60,7 +61,7 @@ from rlexp.executors import Remote
 from rlexp.protocol.budget import KEEP_BELOW
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import short_name
-from rlexp.protocol.seeds import Phase
+from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.run import RunRecord, State
@@ -645,12 +646,23 @@ def _next(
     yield write
     train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
     yield NextCommand(why="train the winner again", command=train)
-    seeds = sweeping.seeds.test
-    # A list of seeds cannot be doubled.
-    if isinstance(seeds, int):
-        kept = [w for w in again if not w.startswith("seeds.test=")]
-        more = shlex.join([*kept, f"seeds.test={2 * seeds or DEFAULT_TEST_SEEDS}"])
-        yield NextCommand(why="add test seeds", command=more)
+    kept = [w for w in again if not w.startswith("seeds.test=")]
+    more = shlex.join([*kept, f"seeds.test={_more_test_seeds(sweeping.seeds)}"])
+    yield NextCommand(why="add test seeds", command=more)
+
+
+def _more_test_seeds(seeds: SeedPlan) -> str:
+    """The value of `seeds.test` with twice as many seeds, which keeps the present ones.
+
+    A list gets the smallest seeds that no phase lists, because two lists may not share a seed.
+    """
+    present = seeds.test
+    if isinstance(present, int):
+        return str(2 * present or DEFAULT_TEST_SEEDS)
+    lists = (getattr(seeds, phase) for phase in Phase)
+    listed = {seed for chosen in lists if isinstance(chosen, tuple) for seed in chosen}
+    added = islice((s for s in count() if s not in listed), len(present) or DEFAULT_TEST_SEEDS)
+    return f"[{','.join(map(str, (*present, *added)))}]"
 
 
 def _failed(records: Iterable[RunRecord]) -> bool:
