@@ -10,7 +10,14 @@ PAGE = (ROOT / "docs" / "design.md").read_text()
 CODE = re.compile(r"`([^`]+)`")
 LEAST_FILES = 2
 """Python files that a folder has at least if it needs a row."""
-INNER = ("rlexp/cli/", "rlexp/executors/", "rlexp/exchange/", "rlexp/stats/", "rlexp/components/")
+INNER = (
+    "rlexp/app/commands/",
+    "rlexp/cli/",
+    "rlexp/executors/",
+    "rlexp/exchange/",
+    "rlexp/stats/",
+    "rlexp/components/",
+)
 """Folders whose row also covers the folders inside."""
 
 
