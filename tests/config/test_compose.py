@@ -143,7 +143,10 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             ["algoritm=ppo"],
             "unknown key 'algoritm'; did you mean 'algorithm=ppo'? (there are: agent,",
         ),
-        (["algorithm=ppoo"], "no algorithm=ppoo; did you mean 'ppo'? (there are: a2c, ars,"),
+        (
+            ["algorithm=ppoo"],
+            "no algorithm=ppoo; did you mean 'ppo'? (there are: a2c, compiled_ppo,",
+        ),
         (["environment=cartpol"], "no environment=cartpol; did you mean 'cartpole'?"),
         (["agent=xyz"], "there is no agent=xyz (there are: cnn, linear, lstm, mlp, multi_input)"),
         (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),

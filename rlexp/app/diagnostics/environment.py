@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rlexp.algorithms import BringsEnvironments
 from rlexp.app.diagnostics.finding import Finding, FindingStatus, any_failed, fail, ok, warn
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_parts
 from rlexp.app.workspace import Workspace
@@ -173,6 +174,9 @@ def list_compatible(spaces: EnvironmentSpaces, agents: Parts, algorithms: Parts)
 
 
 def _fits(agent: Any, kind: str, algorithm: Any, spaces: EnvironmentSpaces) -> bool:
+    # Spaces do not say whether an algorithm that brings its own environments knows the task.
+    if isinstance(algorithm, BringsEnvironments):
+        return False
     try:
         check_parts(agent, kind, algorithm, spaces, "it")
     except ConfigError:
