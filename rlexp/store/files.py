@@ -57,9 +57,17 @@ def publish_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def json_bytes(document: Mapping[str, Any], schema: FileSchema) -> bytes:
-    """The content that `publish_json` writes."""
+    """The content that `publish_json` writes.
+
+    Raises:
+        ValueError: The document has a key of the schema, or a value that is not JSON, such as NaN.
+    """
+    head = schema.head()
+    for key in head:
+        if key in document:
+            raise ValueError(f"{key!r} belongs to the schema of the file")
     # allow_nan=False: other JSON readers refuse NaN and Infinity.
-    text = json.dumps({**schema.head(), **document}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps({**head, **document}, indent=1, ensure_ascii=False, allow_nan=False)
     # The name of a folder may be no valid Unicode: its surrogates are written as JSON escapes.
     return (text + "\n").encode(errors="backslashreplace")
 

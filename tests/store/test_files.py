@@ -165,7 +165,7 @@ def test_a_failing_disk_leaves_the_old_file_and_no_other(path: Path) -> None:
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
 document = st.dictionaries(
-    texts.filter(lambda key: key != "schema"),
+    texts.filter(lambda key: key not in OTHER.head()),
     st.none() | st.integers() | texts | st.floats(allow_nan=False, allow_infinity=False),
 )
 
@@ -186,6 +186,14 @@ def test_json_says_its_schema(path: Path) -> None:
     publish_json(path, {"b": 1, "ä": 2})
     assert {**OTHER.head(), "b": 1, "ä": 2} == json.loads(path.read_text())
     assert path.read_text().startswith('{\n "schema": 1,\n "rlexp": "')
+
+
+@pytest.mark.parametrize("key", ["schema", "rlexp"])
+def test_a_document_cannot_replace_the_schema(path: Path, key: str) -> None:
+    """A document with a key of the schema is refused, because a reader would lose that key."""
+    with pytest.raises(ValueError, match=f"'{key}' belongs to the schema"):
+        publish_json(path, {key: None})
+    assert ("old", [path]) == (path.read_text(), list(path.parent.iterdir()))
 
 
 def test_nan_is_never_published(path: Path) -> None:
