@@ -55,8 +55,8 @@ class BringsEnvironments(Protocol):
         """
         ...
 
-    def pinned(self) -> Self:
-        """Return the algorithm with the digests of the files that it depends on.
+    def pinned(self, environment: Environment) -> Self:
+        """Return the algorithm with the digests of the files that it depends on for a task.
 
         Raises:
             ConfigError: A file does not exist.

@@ -81,13 +81,16 @@ class CompiledPPO(ClippedPolicyGradient):
             )
         check_twin(environment, self.twin)
 
-    def pinned(self) -> Self:
+    def pinned(self, environment: Environment) -> Self:
         """The algorithm with the digest of its twin, which becomes part of a run's identity.
 
+        Args:
+            environment: The task.
+
         Raises:
-            ConfigError: The twin has no file, or another digest is set.
+            ConfigError: The task has no twin, the twin has no file, or another digest is set.
         """
-        digest = twin_digest(self.twin)
+        digest = twin_digest(environment, self.twin)
         if self.twin_digest not in {None, digest}:
             raise ConfigError(
                 f"algorithm.twin_digest={self.twin_digest} is not the digest of the twin: leave it "
@@ -110,7 +113,7 @@ class CompiledPPO(ClippedPolicyGradient):
         from rlexp.algorithms.compiled_vector import CompiledVector
 
         check_twin(environment, self.twin)
-        if self.twin_digest not in {None, twin_digest(self.twin)}:
+        if self.twin_digest not in {None, twin_digest(environment, self.twin)}:
             raise ConfigError(
                 "the code of the compiled twin has changed since this run was defined: start it again "
                 "under another experiment=…"

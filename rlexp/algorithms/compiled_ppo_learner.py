@@ -21,7 +21,7 @@ from rlexp.algorithms.compiled_vector import CompiledVector
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_ppo_program import Chunk, PPOProgram, ProgramState
+    from rlexp.algorithms.compiled_ppo_program import ChunkLog, PPOProgram, ProgramState
 
 CHUNK_SECONDS = 0.25
 """Seconds of a chunk, about: a request to stop waits for its end."""
@@ -224,7 +224,7 @@ class CompiledPPOLearner(stable_baselines3.PPO):
         return max(1, min(most))
 
     def _report(
-        self, chunk: "Chunk", rollouts: int, iteration: int, log_interval: int, total: int
+        self, chunk: "ChunkLog", rollouts: int, iteration: int, log_interval: int, total: int
     ) -> int:
         """Log every rollout of a chunk as the library does; returns the number of iterations."""
         numbers = {name: np.asarray(values) for name, values in chunk.numbers.items()}

@@ -72,7 +72,7 @@ class Rollout(NamedTuple):
     returns: jax.Array
 
 
-class Batch(NamedTuple):
+class Experience(NamedTuple):
     """Transitions to learn from."""
 
     observations: jax.Array
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
     targets: jax.Array
 
 
-class Chunk(NamedTuple):
+class ChunkLog(NamedTuple):
     """What rollouts logged: numbers by name (rollouts), and ends of episodes.
 
     Lengths and returns are those of `Rollout` (rollouts × steps × environments).
@@ -139,7 +139,7 @@ class PPOProgram:
     clip_values: bool
     stops_early: bool
     rollouts: int
-    advance: Callable[..., tuple[ProgramState, Chunk]] = field(init=False)
+    advance: Callable[..., tuple[ProgramState, ChunkLog]] = field(init=False)
     begin: Callable[..., tuple[jax.Array, Environments]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class PPOProgram:
 
     def _advance(
         self, state: ProgramState, scalars: Scalars, schedules: Scalars, count: jax.Array
-    ) -> tuple[ProgramState, Chunk]:
+    ) -> tuple[ProgramState, ChunkLog]:
         """Train for `count` rollouts.
 
         Args:
@@ -183,23 +183,23 @@ class PPOProgram:
             count: Rollouts, at most `rollouts`.
         """
 
-        def body(number: jax.Array, carried: tuple[ProgramState, Chunk]) -> Any:
+        def body(number: jax.Array, carried: tuple[ProgramState, ChunkLog]) -> Any:
             state, chunk = carried
             here = {**scalars, **{name: row[number] for name, row in schedules.items()}}
             state, numbers, rollout = self._iteration(state, here)
-            return state, Chunk(
+            return state, ChunkLog(
                 {name: chunk.numbers[name].at[number].set(numbers[name]) for name in LOGGED},
                 chunk.lengths.at[number].set(rollout.lengths),
                 chunk.returns.at[number].set(rollout.returns),
             )
 
         shape = (self.rollouts, self.n_steps, self.environments)
-        empty = Chunk(
+        empty = ChunkLog(
             {name: jnp.zeros(self.rollouts, jnp.float32) for name in LOGGED},
             jnp.zeros(shape, jnp.int32),
             jnp.zeros(shape, jnp.float32),
         )
-        advanced: tuple[ProgramState, Chunk] = jax.lax.fori_loop(0, count, body, (state, empty))
+        advanced: tuple[ProgramState, ChunkLog] = jax.lax.fori_loop(0, count, body, (state, empty))
         return advanced
 
     def _iteration(
@@ -261,7 +261,7 @@ class PPOProgram:
         environments: Environments,
         rollout: Rollout,
         scalars: Scalars,
-    ) -> Batch:
+    ) -> Experience:
         """Advantages by generalised advantage estimation, and returns as targets of the values."""
         gamma, smoothing = scalars["gamma"], scalars["gae_lambda"]
         # A truncated episode would have gone on: its last reward gets the value of what follows.
@@ -280,7 +280,7 @@ class PPOProgram:
         rows = (rewards, rollout.values, rollout.dones.astype(jnp.float32))
         start = (jnp.zeros_like(following), following)
         _, advantages = jax.lax.scan(back, start, rows, reverse=True)
-        batch = Batch(
+        batch = Experience(
             rollout.observations,
             rollout.actions,
             rollout.log_probabilities,
@@ -288,11 +288,11 @@ class PPOProgram:
             advantages,
             advantages + rollout.values,
         )
-        flat: Batch = jax.tree.map(lambda x: x.reshape((self.size, *x.shape[2:])), batch)
+        flat: Experience = jax.tree.map(lambda x: x.reshape((self.size, *x.shape[2:])), batch)
         return flat
 
     def _learn(
-        self, optimiser: Optimiser, batch: Batch, key: jax.Array, scalars: Scalars
+        self, optimiser: Optimiser, batch: Experience, key: jax.Array, scalars: Scalars
     ) -> tuple[Optimiser, Epochs]:
         zero = jnp.float32(0)
         names = ("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction")
@@ -312,7 +312,7 @@ class PPOProgram:
         self,
         optimiser: Optimiser,
         epochs: Epochs,
-        batch: Batch,
+        batch: Experience,
         key: jax.Array,
         scalars: Scalars,
     ) -> tuple[Optimiser, Epochs]:
@@ -329,7 +329,7 @@ class PPOProgram:
         whole = self.size // self.batch_size
         edge = whole * self.batch_size
 
-        def minibatch(carried: tuple[Optimiser, Epochs], part: Batch) -> Any:
+        def minibatch(carried: tuple[Optimiser, Epochs], part: Experience) -> Any:
             return self._minibatch(*carried, part, scalars), None
 
         parts = jax.tree.map(
@@ -342,7 +342,7 @@ class PPOProgram:
         return result
 
     def _minibatch(
-        self, optimiser: Optimiser, epochs: Epochs, batch: Batch, scalars: Scalars
+        self, optimiser: Optimiser, epochs: Epochs, batch: Experience, scalars: Scalars
     ) -> tuple[Optimiser, Epochs]:
         """One gradient step."""
         gradient = jax.value_and_grad(self._loss, has_aux=True)
@@ -376,7 +376,7 @@ class PPOProgram:
         return learned
 
     def _loss(
-        self, parameters: Parameters, batch: Batch, scalars: Scalars
+        self, parameters: Parameters, batch: Experience, scalars: Scalars
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
         """The loss of a minibatch, and what is logged of it."""
         log_probabilities, entropies = self.policy.judge(
@@ -405,7 +405,9 @@ class PPOProgram:
             "approx_kl": jax.lax.stop_gradient((ratio - 1) - difference).mean(),
         }
 
-    def _logged(self, optimiser: Optimiser, epochs: Epochs, batch: Batch) -> dict[str, jax.Array]:
+    def _logged(
+        self, optimiser: Optimiser, epochs: Epochs, batch: Experience
+    ) -> dict[str, jax.Array]:
         variance = jnp.var(batch.targets)
         left = jnp.var(batch.targets - batch.values)
         # The library divides by a variance of 0 to NaN as well.

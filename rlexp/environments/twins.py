@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 Tree: TypeAlias = Any
 """An array of JAX, or a tuple, list or dictionary of arrays."""
 
-MODULE = "rlexp.environments.classic_control_twins"
+PACKAGE = "rlexp.environments.classic_control_twins"
 TWINS = {
-    "Acrobot-v1": "Acrobot",
-    "CartPole-v1": "CartPole",
-    "MountainCar-v0": "MountainCar",
-    "MountainCarContinuous-v0": "MountainCarContinuous",
-    "Pendulum-v1": "Pendulum",
+    "Acrobot-v1": f"{PACKAGE}.acrobot.AcrobotTwin",
+    "CartPole-v1": f"{PACKAGE}.cart_pole.CartPoleTwin",
+    "MountainCar-v0": f"{PACKAGE}.mountain_car.MountainCarTwin",
+    "MountainCarContinuous-v0": f"{PACKAGE}.mountain_car_continuous.MountainCarContinuousTwin",
+    "Pendulum-v1": f"{PACKAGE}.pendulum.PendulumTwin",
 }
-"""Classes in `MODULE` by the id of the task in Gymnasium."""
+"""Classes by the id of the task in Gymnasium, each in a file of its own, whose digest is recorded."""
 INSTALL = "pip install 'rlexp[compiled]'"
 KEY = "algorithm.twin"
 GUIDE = "docs/guides/compiled.md"
@@ -77,8 +77,7 @@ def check_twin(environment: Environment, named: Mapping[str, Any] | None) -> Non
     """
     _check_components(environment)
     _check_vector(environment)
-    if named is None:
-        _class_name(environment)
+    _settings(environment, named)
     # Last, because the other obstacles remain when JAX is installed.
     if find_spec("jax") is None:
         raise ConfigError(
@@ -121,12 +120,14 @@ def _check_vector(environment: Environment) -> None:
         )
 
 
-def _class_name(environment: Environment) -> str:
-    """The name of the class of rlexp's twin.
+def _settings(environment: Environment, named: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The class of the twin (`_target_`) and its settings.
 
     Raises:
         ConfigError: The task has no twin, or its settings change it.
     """
+    if named is not None:
+        return named
     registered = str(getattr(environment, "registered", environment.task))
     if registered not in TWINS:
         raise ConfigError(
@@ -145,7 +146,7 @@ def _class_name(environment: Environment) -> str:
                 f"({GUIDE})",
                 key=f"environment.{name}",
             )
-    return TWINS[registered]
+    return {TARGET: TWINS[registered]}
 
 
 def make_twin(environment: Environment, named: Mapping[str, Any] | None) -> Twin:
@@ -158,10 +159,8 @@ def make_twin(environment: Environment, named: Mapping[str, Any] | None) -> Twin
     Raises:
         ConfigError: The task has no twin, or the user's cannot be built.
     """
-    if named is None:
-        twin: Twin = getattr(import_module(MODULE), _class_name(environment))()
-        return twin
-    module, name = _path(named)
+    settings = _settings(environment, named)
+    module, name = _path(settings)
     try:
         kind = getattr(import_module(module), name)
     # Importing executes any code of the user, which may raise any error.
@@ -171,19 +170,19 @@ def make_twin(environment: Environment, named: Mapping[str, Any] | None) -> Twin
     if not isinstance(kind, type) or not is_dataclass(kind):
         raise ConfigError(f"{KEY}: {module}.{name} is no dataclass; {GUIDE} has an example")
     try:
-        built: Any = kind(**{key: value for key, value in named.items() if key != TARGET})
+        built: Any = kind(**{key: value for key, value in settings.items() if key != TARGET})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{KEY}: {name} refuses its settings: {error}") from error
     missing = [method for method in ("reset", "observe", "step") if not hasattr(built, method)]
     if missing:
         raise ConfigError(f"{KEY}: {name} lacks {', '.join(missing)}; {GUIDE} has an example")
-    own: Twin = built
-    return own
+    twin: Twin = built
+    return twin
 
 
-def _path(named: Mapping[str, Any]) -> tuple[str, str]:
-    """The module and the name of the user's class."""
-    module, _, name = str(named.get(TARGET, "")).rpartition(".")
+def _path(settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The module and the name of a twin's class."""
+    module, _, name = str(settings.get(TARGET, "")).rpartition(".")
     if not module or not name:
         raise ConfigError(
             f"{KEY} needs the path of a class: '{KEY}={{_target_: my_module.MyTwin}}'", key=KEY
@@ -191,16 +190,17 @@ def _path(named: Mapping[str, Any]) -> tuple[str, str]:
     return module, name
 
 
-def twin_digest(named: Mapping[str, Any] | None) -> str:
+def twin_digest(environment: Environment, named: Mapping[str, Any] | None) -> str:
     """The sha256 of the file that defines a twin, in hexadecimal.
 
     Args:
-        named: The user's twin (`_target_` and settings), or None for the twins of rlexp.
+        environment: The task.
+        named: The user's twin (`_target_` and settings), or None for the twin of rlexp.
 
     Raises:
-        ConfigError: The file does not exist.
+        ConfigError: The task has no twin, or the file does not exist.
     """
-    module = MODULE if named is None else _path(named)[0]
+    module, _ = _path(_settings(environment, named))
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):

@@ -7,9 +7,9 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from members import member
 
-from rlexp.environments import classic_control_twins
-from rlexp.environments.twins import TWINS
+from rlexp.environments.twins import TWINS, make_twin
 
 STATES = 10_000
 TOLERANCE = 1e-5
@@ -110,7 +110,7 @@ def test_a_step_equals_that_of_gymnasium(name: str) -> None:
     assert STATES == len(states)
     assert terminations.any() or name == "Pendulum-v1"
     assert truncations.any() or name == "MountainCarContinuous-v0"
-    twin = getattr(classic_control_twins, TWINS[name])()
+    twin = make_twin(member("environment", "gymnasium", id=name), None)
     key = jax.random.PRNGKey(0)
     following, earned, ended = jax.jit(jax.vmap(lambda s, a: twin.step(key, s, a)))(
         in_turn(states, name), actions
@@ -125,7 +125,7 @@ def test_a_step_equals_that_of_gymnasium(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TWINS))
 def test_first_states_are_drawn_from_the_same_box(name: str) -> None:
     """The first observations of 2,000 episodes span those of Gymnasium."""
-    twin = getattr(classic_control_twins, TWINS[name])()
+    twin = make_twin(member("environment", "gymnasium", id=name), None)
     keys = jax.random.split(jax.random.PRNGKey(1), 2000)
     drawn = np.asarray(jax.vmap(lambda key: twin.observe(twin.reset(key)))(keys))
     task = gymnasium.make(name)

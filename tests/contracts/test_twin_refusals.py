@@ -1,6 +1,7 @@
 """What compiled training refuses, by name, before anything starts; none of this needs JAX."""
 
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -116,13 +117,27 @@ def test_the_digest_of_the_twin_is_pinned(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.syspath_prepend(tmp_path)
     file, twin = tmp_path / "pinned_twin.py", {"_target_": "pinned_twin.Mine"}
     file.write_text("first = 1\n")
-    first = algorithm(twin=twin).pinned()
-    assert first == first.pinned()
+    cart = task("cartpole")
+    first = algorithm(twin=twin).pinned(cart)
+    assert first == first.pinned(cart)
     file.write_text("second = 2\n")
-    assert first.twin_digest != algorithm(twin=twin).pinned().twin_digest
+    assert first.twin_digest != algorithm(twin=twin).pinned(cart).twin_digest
     with pytest.raises(ConfigError, match="is not the digest of the twin"):
-        first.pinned()
-    assert algorithm().pinned().twin_digest == twin_digest(None)
+        first.pinned(cart)
+    assert algorithm().pinned(cart).twin_digest == twin_digest(cart, None)
+
+
+def test_the_digest_of_a_twin_covers_its_task_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each twin of rlexp is a file of its own, which imports nothing of rlexp."""
+    monkeypatch.undo()
+    tasks = [task("gymnasium", id=registered) for registered in TWINS]
+    assert len(TWINS) == len({twin_digest(environment, None) for environment in tasks})
+    for path in TWINS.values():
+        spec = find_spec(path.rpartition(".")[0])
+        assert spec is not None
+        assert spec.origin is not None
+        assert "import rlexp" not in Path(spec.origin).read_text()
+        assert "from rlexp" not in Path(spec.origin).read_text()
 
 
 @pytest.mark.parametrize("path", ["", "Mine", "no_such_module.Mine"])
@@ -130,7 +145,7 @@ def test_a_twin_without_a_module_is_refused(path: str, monkeypatch: pytest.Monke
     """A `_target_` that names no class in an importable module is one line."""
     monkeypatch.undo()
     with pytest.raises(ConfigError, match=r"algorithm\.twin"):
-        twin_digest({"_target_": path})
+        twin_digest(task("cartpole"), {"_target_": path})
 
 
 def test_ppo_and_compiled_ppo_have_different_identities() -> None:

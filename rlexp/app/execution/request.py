@@ -210,7 +210,7 @@ def configuration_of(
     measures = declared_measures(parts.environment)
     learner = parts.algorithm
     if isinstance(learner, BringsEnvironments):
-        learner = learner.pinned()
+        learner = learner.pinned(parts.environment)
     algorithm = plug_in_settings(root.algorithm, learner, "algorithm")
     return Configuration(
         label=_label(short_name(algorithm), composition),
