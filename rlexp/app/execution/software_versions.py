@@ -28,7 +28,7 @@ from rlexp.store.provenance import machine
 
 LEARNING = ("rlexp", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 """Distributions that determine the numbers of every run."""
-COMPILER = ("jax", "jaxlib", "ml_dtypes")
+COMPILER = ("jax", "jaxlib", "ml-dtypes")
 """Distributions that determine the numbers of compiled runs."""
 VERSIONED = frozenset({"rlexp", "torch", "numpy", "gymnasium", "stable_baselines3", "sb3_contrib"})
 """The packages of these distributions, whose code their version identifies."""

@@ -14,12 +14,13 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlexp.algorithms import BringsEnvironments
 from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
 from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
-from rlexp.app.execution.software_versions import collect_versions
+from rlexp.app.execution.software_versions import COMPILER, collect_versions
 from rlexp.app.exporting.output import (
     Content,
     Export,
@@ -288,6 +289,9 @@ def _requirements(paths: RunPaths, spec: RunSpec, recipe: "Recipe") -> str:
     # The versions of a run list sb3-contrib always, but few scripts import it.
     if recipe.learner.package == "sb3_contrib":
         names.add(CONTRIB)
+    if recipe.learner.compiled is not None:
+        # The policy is played by torch alone.
+        names -= set(COMPILER)
     return render_requirements(names, packages, provenance.get("python"))
 
 
@@ -430,19 +434,22 @@ def _split_wrapper_name(name: str) -> tuple[str, str]:
 
 
 def _learner(training: "Training", model: Any) -> ScriptLearner:
-    kind = type(model)
-    package = kind.__module__.partition(".")[0]
-    if package not in LEARNING:
-        raise RecordError(f"{kind.__name__} is not a learner of {' or '.join(LEARNING)}")
     algorithm: Any = training.algorithm
+    compiled = isinstance(algorithm, BringsEnvironments)
+    # A compiled learner is a class of the library whose training alone is replaced.
+    kinds = type(model).__mro__ if compiled else (type(model),)
+    kind = next((k for k in kinds if _package(k) in LEARNING), None)
+    if kind is None:
+        raise RecordError(f"{type(model).__name__} is not a learner of {' or '.join(LEARNING)}")
+    left_out = NOT_OF_THE_LIBRARY | getattr(algorithm, "not_of_the_library", frozenset())
     return ScriptLearner(
-        package=package,
+        package=_package(kind),
         name=kind.__name__,
         policy=training.agent.policy,
         hyperparameters={
             f.name: _value(getattr(algorithm, f.name))
             for f in fields(algorithm)
-            if f.name not in NOT_OF_THE_LIBRARY
+            if f.name not in left_out
         },
         policy_arguments={k: _value(v) for k, v in training.agent.arguments().items()},
         seed=training.streams.policy,
@@ -451,7 +458,12 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
         explores=hasattr(model, "exploration_rate"),
         masked="action_masks" in inspect.signature(model.predict).parameters,
         noisy=bool(getattr(model, "use_sde", False)),
+        compiled=algorithm.identity.name if compiled else None,
     )
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _value(value: Any) -> Any:

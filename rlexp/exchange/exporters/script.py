@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from textwrap import indent
 from typing import Any
 
 from rlexp.errors import RecordError
@@ -99,7 +100,7 @@ DOCSTRING = '''
 """Rebuilds a trained policy with Stable-Baselines3 and plays its final evaluation again.
 
     python evaluate.py           plays with the parameters beside this script
-    python evaluate.py --train   trains them anew, from the first step, and then plays
+{train}
 
 It plays the same episodes with the same seeds and compares their returns with those that the run
 recorded. It ends with 0 where they are equal, and with 1 where they are not, which other versions
@@ -179,6 +180,10 @@ def vectorised(seeds, training=False):
     return VecFrameStack(vector, FRAME_STACK) if FRAME_STACK > 1 else vector
 '''
 
+_TRAIN = "    python evaluate.py --train   trains them anew, from the first step, and then plays"
+_NO_TRAIN = """
+A program compiled by rlexp (algorithm={algorithm}) trained them. This script cannot train them anew."""
+
 WEIGHTS = '''
 def load_parameters(model):
     """Put the parameters of the run into a fresh learner; nothing is unpickled."""
@@ -234,12 +239,7 @@ def main():
     """Play the final evaluation of the run, and compare."""
     torch.set_num_threads(THREADS)
     training = vectorised(TRAINING_SEEDS, training=True)
-    if "--train" in sys.argv[1:]:
-        model = build(training)
-        model.learn(STEPS)
-    else:
-        model = build(training{room})
-        load_parameters(model){read}
+{model}
     vector = vectorised(EVALUATION_SEEDS){share}
     played = play(model, vector, len(RETURNS))
     for number, (value, length) in enumerate(played):
@@ -260,6 +260,20 @@ def main():
 if __name__ == "__main__":
     sys.exit(main())
 '''
+
+_LOADED = """\
+    model = build(training{room})
+    load_parameters(model){read}"""
+_REFUSED = """\
+    if sys.argv[1:]:
+        sys.exit("This script cannot train: a program compiled by rlexp trained the policy.")
+"""
+_TRAINED = """\
+    if "--train" in sys.argv[1:]:
+        model = build(training)
+        model.learn(STEPS)
+    else:
+"""
 
 
 LEARNING = ("stable_baselines3", "sb3_contrib")
@@ -313,6 +327,8 @@ class ScriptLearner:
         explores: Whether the model file contains an exploration rate (DQN).
         masked: Whether the algorithm uses action masks of the environments.
         noisy: Whether the exploration noise depends on the state (gSDE).
+        compiled: The algorithm of rlexp whose compiled program trained the policy, which the script
+            does not hold; None: the class trains.
     """
 
     package: str
@@ -326,6 +342,7 @@ class ScriptLearner:
     explores: bool
     masked: bool
     noisy: bool
+    compiled: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,7 +379,7 @@ def render_script(recipe: Recipe) -> str:
     """The source of the script in ASCII; values from records appear only as literals."""
     learner = recipe.learner
     parts = [
-        DOCSTRING,
+        DOCSTRING.format(train=_training_words(learner)),
         "\n".join(_imports(recipe)),
         "\n".join(_constants(recipe)),
         ENVIRONMENTS,
@@ -374,12 +391,28 @@ def render_script(recipe: Recipe) -> str:
         *([STATISTICS] if recipe.task.normalises else []),
         PLAY.format(masks=_MASKS if learner.masked else "", extra=", **masks" * learner.masked),
         MAIN.format(
-            room=", buffer_size=1" if "buffer_size" in learner.hyperparameters else "",
-            read=_READ if recipe.task.normalises else "",
+            model=_model(recipe),
             share=_SHARE if recipe.task.normalises else "",
         ),
     ]
     return "\n\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def _training_words(learner: ScriptLearner) -> str:
+    """What the docstring says about training anew."""
+    return _TRAIN if learner.compiled is None else _NO_TRAIN.format(algorithm=learner.compiled)
+
+
+def _model(recipe: Recipe) -> str:
+    """The lines that build the learner and fill it, or train it."""
+    learner = recipe.learner
+    loaded = _LOADED.format(
+        room=", buffer_size=1" if "buffer_size" in learner.hyperparameters else "",
+        read=_READ if recipe.task.normalises else "",
+    )
+    if learner.compiled is not None:
+        return _REFUSED + loaded
+    return _TRAINED + indent(loaded, "    ")
 
 
 _EXPLORATION = """
@@ -394,7 +427,7 @@ _MASKS = """
         masks = {"action_masks": np.ones((count, *allowed.shape[1:]), dtype=bool)}
         masks["action_masks"][playing] = allowed"""
 _READ = """
-        read_statistics(training)"""
+    read_statistics(training)"""
 _SHARE = """
     unwrap_vec_normalize(vector).obs_rms = unwrap_vec_normalize(training).obs_rms"""
 

@@ -1,0 +1,41 @@
+"""A script of a compiled run plays its policy, and does not pretend to train it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from finished_runs import finish
+
+from rlexp.app.commands.exchange.export import export
+from rlexp.app.exporting.output import ExportRequest
+
+KINDS = {
+    "compiled_ppo": ("environment=cartpole", "algorithm.n_steps=32", "algorithm.batch_size=32")
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_script_plays_and_refuses_to_train(kind: str, tmp_path: Path) -> None:
+    """The script gives the recorded returns without rlexp and JAX, and `--train` is one line."""
+    run = finish(tmp_path, f"algorithm={kind}", *KINDS[kind])
+    export(ExportRequest(format="script", targets=(run.name,), output="out"), run.study)
+    script = tmp_path / "out" / "evaluate.py"
+    assert "import rlexp" not in script.read_text()
+    assert "jax" not in (tmp_path / "out" / "requirements.txt").read_text()
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    played, trained = (
+        subprocess.run(
+            [sys.executable, script, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        for options in ([], ["--train"])
+    )
+    assert 0 == played.returncode, played.stderr
+    assert "These are the returns and lengths that the run recorded." in played.stdout
+    assert (1, 1) == (trained.returncode, len(trained.stderr.splitlines()))
+    assert "a program compiled by rlexp trained the policy" in trained.stderr
