@@ -1,4 +1,4 @@
-"""The MlpPolicy of stable-baselines3 as pure functions of its parameters.
+"""The networks of stable-baselines3's policies as pure functions of their parameters.
 
 Parameters keep the names and the layout of torch (`action_net.weight`, outputs × inputs), so that
 they move between both worlds without a change.
@@ -32,19 +32,55 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledPolicy:
-    """The shape of an actor and a critic, each with hidden layers of its own.
+class CompiledNetwork:
+    """Linear layers with an activation between them.
 
     Attributes:
-        actor: Names of the actor's layers, from the observation on.
-        critic: Names of the critic's layers.
+        layers: Names of the layers, from the inputs on.
         activation: Name of the activation between layers, a class of torch.
+    """
+
+    layers: tuple[str, ...]
+    activation: str
+
+    @classmethod
+    def of(
+        cls, activation: type[nn.Module], *parts: tuple[str, nn.Module | None]
+    ) -> "CompiledNetwork":
+        """The network of modules of torch, each with its name, that follow each other.
+
+        A module is a linear layer, a sequence of layers, or None for nothing.
+
+        Raises:
+            ConfigError: The activation function is unknown.
+        """
+        name = activation.__name__
+        if name not in ACTIVATIONS:
+            raise ConfigError(
+                f"agent.policy_kwargs: {name} is not compiled; choose agent.activation"
+            )
+        return cls(tuple(n for prefix, part in parts for n in _linear(prefix, part)), name)
+
+    def __call__(self, parameters: Parameters, inputs: jax.Array) -> jax.Array:
+        """Outputs (batch × outputs) of inputs (batch × numbers); the last layer is linear."""
+        activation, hidden = ACTIVATIONS[self.activation], inputs
+        for name in self.layers[:-1]:
+            hidden = activation(linear(parameters, name, hidden))
+        return linear(parameters, self.layers[-1], hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPolicy:
+    """An actor and a critic, each with hidden layers of its own.
+
+    Attributes:
+        actor: The network from observations to logits, or to means.
+        critic: The network from observations to values.
         discrete: Whether actions are integers; otherwise they are drawn from a Gaussian.
     """
 
-    actor: tuple[str, ...]
-    critic: tuple[str, ...]
-    activation: str
+    actor: CompiledNetwork
+    critic: CompiledNetwork
     discrete: bool
 
     @classmethod
@@ -54,26 +90,20 @@ class CompiledPolicy:
         Raises:
             ConfigError: Its activation function is unknown.
         """
-        layers = policy.mlp_extractor
-        activation = policy.activation_fn.__name__
-        if activation not in ACTIVATIONS:
-            raise ConfigError(
-                f"agent.policy_kwargs: {activation} is not compiled; choose agent.activation"
-            )
+        layers, kind = policy.mlp_extractor, policy.activation_fn
+        actor = ("mlp_extractor.policy_net", layers.policy_net), ("action_net", policy.action_net)
+        critic = ("mlp_extractor.value_net", layers.value_net), ("value_net", policy.value_net)
         return cls(
-            actor=(*_linear("mlp_extractor.policy_net", layers.policy_net), "action_net"),
-            critic=(*_linear("mlp_extractor.value_net", layers.value_net), "value_net"),
-            activation=activation,
-            discrete=discrete,
+            CompiledNetwork.of(kind, *actor), CompiledNetwork.of(kind, *critic), discrete=discrete
         )
 
     def value(self, parameters: Parameters, observations: jax.Array) -> jax.Array:
         """Values (batch) of observations (batch × numbers)."""
-        return self._through(self.critic, parameters, observations)[..., 0]
+        return self.critic(parameters, observations)[..., 0]
 
     def scores(self, parameters: Parameters, observations: jax.Array) -> jax.Array:
         """Logits of the actions, or means of the Gaussian (batch × actions)."""
-        return self._through(self.actor, parameters, observations)
+        return self.actor(parameters, observations)
 
     def sample(
         self, key: jax.Array, parameters: Parameters, observations: jax.Array
@@ -114,23 +144,15 @@ class CompiledPolicy:
         each = 0.5 + 0.5 * math.log(2 * math.pi) + parameters["log_std"]
         return jnp.broadcast_to(each.sum(), scores.shape[:-1])
 
-    def _through(
-        self, names: tuple[str, ...], parameters: Parameters, observations: jax.Array
-    ) -> jax.Array:
-        activation, hidden = ACTIVATIONS[self.activation], observations
-        for name in names[:-1]:
-            hidden = activation(_layer(parameters, name, hidden))
-        return _layer(parameters, names[-1], hidden)
 
-
-def _layer(parameters: Parameters, name: str, inputs: jax.Array) -> jax.Array:
+def linear(parameters: Parameters, name: str, inputs: jax.Array) -> jax.Array:
+    """The outputs of one linear layer."""
     return inputs @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"]
 
 
-def _linear(prefix: str, network: nn.Module) -> list[str]:
+def _linear(prefix: str, network: nn.Module | None) -> list[str]:
     """The names of the linear layers of a network, in their order."""
-    return [
-        f"{prefix}.{name}"
-        for name, module in network.named_children()
-        if isinstance(module, nn.Linear)
-    ]
+    if isinstance(network, nn.Linear):
+        return [prefix]
+    modules = () if network is None else network.named_children()
+    return [f"{prefix}.{name}" for name, module in modules if isinstance(module, nn.Linear)]

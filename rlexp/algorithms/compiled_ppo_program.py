@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from rlexp.algorithms.compiled_adam import AdamState, adam, cut_norm
+from rlexp.algorithms.compiled_environments import CompiledEnvironments, EnvironmentState
 from rlexp.algorithms.compiled_policy import CompiledPolicy, Parameters
-from rlexp.environments.twins import Tree, Twin
 
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-5
-"""Adam as `ActorCriticPolicy` of stable-baselines3 sets it."""
+EPSILON = 1e-5
+"""Epsilon of Adam, as `ActorCriticPolicy` of stable-baselines3 sets it."""
 LOGGED = (
     *("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction", "approx_kl"),
     *("loss", "explained_variance", "std", "epochs"),
@@ -26,39 +27,16 @@ Scalars: TypeAlias = Mapping[str, jax.Array]
 """Hyperparameters that the program takes as arguments, so that they need no new compilation."""
 
 
-class Optimiser(NamedTuple):
-    """Parameters, and the moments and the number of steps of Adam."""
-
-    parameters: Parameters
-    first: Parameters
-    second: Parameters
-    steps: jax.Array
-
-
-class Environments(NamedTuple):
-    """Environments (environments × …): keys, states, observations, and their present episodes."""
-
-    keys: jax.Array
-    states: Tree
-    observations: jax.Array
-    lengths: jax.Array
-    returns: jax.Array
-
-
 class ProgramState(NamedTuple):
     """Everything that a training continues from."""
 
-    optimiser: Optimiser
+    optimiser: AdamState
     key: jax.Array
-    environments: Environments
+    environments: EnvironmentState
 
 
 class Rollout(NamedTuple):
-    """What the environments returned (steps × environments × …).
-
-    `lasts` are the observations after a step and before a reset. `lengths` is 0 but at the end of an
-    episode, where it holds the length of the episode, and `returns` its return.
-    """
+    """What was done, and what the environments returned: fields of `StepResult` (steps × …)."""
 
     observations: jax.Array
     actions: jax.Array
@@ -111,12 +89,8 @@ class PPOProgram:
     """The settings that shape the program; a change of one of them compiles another program.
 
     Attributes:
-        twin: The environments.
+        environments: The environments.
         policy: The networks.
-        environments: Number of environments.
-        time_limit: Steps after which an episode is truncated; None for no limit.
-        low: Smallest action (numbers of an action), or None for discrete actions.
-        high: Largest action, or None.
         n_steps: Steps of a rollout in each environment.
         batch_size: Transitions in a minibatch.
         n_epochs: Passes over a rollout.
@@ -126,12 +100,8 @@ class PPOProgram:
         rollouts: Rollouts of one call, at most.
     """
 
-    twin: Twin
+    environments: CompiledEnvironments
     policy: CompiledPolicy
-    environments: int
-    time_limit: int | None
-    low: Any
-    high: Any
     n_steps: int
     batch_size: int
     n_epochs: int
@@ -140,7 +110,7 @@ class PPOProgram:
     stops_early: bool
     rollouts: int
     advance: Callable[..., tuple[ProgramState, ChunkLog]] = field(init=False)
-    begin: Callable[..., tuple[jax.Array, Environments]] = field(init=False)
+    begin: Callable[..., tuple[jax.Array, EnvironmentState]] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "advance", jax.jit(self._advance))
@@ -149,27 +119,16 @@ class PPOProgram:
     @property
     def size(self) -> int:
         """Transitions of a rollout."""
-        return self.n_steps * self.environments
+        return self.n_steps * self.environments.count
 
-    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, Environments]:
+    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, EnvironmentState]:
         """The key of the policy, and environments at the start of their first episodes.
 
         Args:
             seed: Seed of the policy, 32 bits.
             seeds: Seed of each environment, 32 bits.
         """
-        keys = jax.vmap(jax.random.PRNGKey)(seeds)
-        pairs = jax.vmap(jax.random.split)(keys)
-        states = jax.vmap(self.twin.reset)(pairs[:, 0])
-        count = self.environments
-        begun = Environments(
-            keys=pairs[:, 1],
-            states=states,
-            observations=jax.vmap(self.twin.observe)(states),
-            lengths=jnp.zeros(count, jnp.int32),
-            returns=jnp.zeros(count, jnp.float32),
-        )
-        return jax.random.PRNGKey(seed), begun
+        return jax.random.PRNGKey(seed), self.environments.begin(seeds)
 
     def _advance(
         self, state: ProgramState, scalars: Scalars, schedules: Scalars, count: jax.Array
@@ -193,7 +152,7 @@ class PPOProgram:
                 chunk.returns.at[number].set(rollout.returns),
             )
 
-        shape = (self.rollouts, self.n_steps, self.environments)
+        shape = (self.rollouts, self.n_steps, self.environments.count)
         empty = ChunkLog(
             {name: jnp.zeros(self.rollouts, jnp.float32) for name in LOGGED},
             jnp.zeros(shape, jnp.int32),
@@ -215,50 +174,26 @@ class PPOProgram:
         return ProgramState(optimiser, key, environments), numbers, rollout
 
     def _collect(
-        self, parameters: Parameters, environments: Environments, key: jax.Array
-    ) -> tuple[Environments, Rollout]:
-        def step(environments: Environments, key: jax.Array) -> tuple[Environments, Rollout]:
+        self, parameters: Parameters, environments: EnvironmentState, key: jax.Array
+    ) -> tuple[EnvironmentState, Rollout]:
+        def step(
+            environments: EnvironmentState, key: jax.Array
+        ) -> tuple[EnvironmentState, Rollout]:
             observations = environments.observations
             actions, log_probabilities = self.policy.sample(key, parameters, observations)
             values = self.policy.value(parameters, observations)
-            following, outcome = self._step(environments, actions)
-            return following, Rollout(observations, actions, log_probabilities, values, *outcome)
+            # The policy is judged by its own draw, and the task gets an action in bounds.
+            following, result = self.environments.step(environments, actions)
+            return following, Rollout(observations, actions, log_probabilities, values, *result)
 
         keys = jax.random.split(key, self.n_steps)
-        collected: tuple[Environments, Rollout] = jax.lax.scan(step, environments, keys)
+        collected: tuple[EnvironmentState, Rollout] = jax.lax.scan(step, environments, keys)
         return collected
-
-    def _step(
-        self, environments: Environments, actions: jax.Array
-    ) -> tuple[Environments, tuple[jax.Array, ...]]:
-        """Step every environment, and reset those whose episode ends."""
-        keys = jax.vmap(lambda key: jax.random.split(key, 3))(environments.keys)
-        # As in stable-baselines3: the policy is judged by its own draw, the task gets one in bounds.
-        allowed = actions if self.low is None else jnp.clip(actions, self.low, self.high)
-        step, observe = jax.vmap(self.twin.step), jax.vmap(self.twin.observe)
-        states, rewards, terminations = step(keys[:, 0], environments.states, allowed)
-        lasts = observe(states)
-        lengths = environments.lengths + 1
-        returns = environments.returns + rewards
-        limit = self.time_limit
-        late = jnp.zeros_like(terminations) if limit is None else lengths >= limit
-        dones = terminations | late
-        fresh = jax.vmap(self.twin.reset)(keys[:, 1])
-        states = jax.tree.map(lambda new, old: _where(dones, new, old), fresh, states)
-        following = Environments(
-            keys=keys[:, 2],
-            states=states,
-            observations=_where(dones, observe(states), lasts),
-            lengths=jnp.where(dones, 0, lengths),
-            returns=jnp.where(dones, 0.0, returns),
-        )
-        ended = jnp.where(dones, lengths, 0)
-        return following, (rewards, lasts, dones, late & ~terminations, ended, returns)
 
     def _experience(
         self,
         parameters: Parameters,
-        environments: Environments,
+        environments: EnvironmentState,
         rollout: Rollout,
         scalars: Scalars,
     ) -> Experience:
@@ -292,30 +227,30 @@ class PPOProgram:
         return flat
 
     def _learn(
-        self, optimiser: Optimiser, batch: Experience, key: jax.Array, scalars: Scalars
-    ) -> tuple[Optimiser, Epochs]:
+        self, optimiser: AdamState, batch: Experience, key: jax.Array, scalars: Scalars
+    ) -> tuple[AdamState, Epochs]:
         zero = jnp.float32(0)
         names = ("entropy_loss", "policy_gradient_loss", "value_loss", "clip_fraction")
         epochs = Epochs(
             dict.fromkeys(names, zero), zero, zero, zero, zero, zero, going=jnp.bool_(True)
         )
 
-        def epoch(carried: tuple[Optimiser, Epochs], key: jax.Array) -> Any:
+        def epoch(carried: tuple[AdamState, Epochs], key: jax.Array) -> Any:
             return self._epoch(*carried, batch, key, scalars), None
 
         keys = jax.random.split(key, self.n_epochs)
         learned, _ = jax.lax.scan(epoch, (optimiser, epochs), keys)
-        result: tuple[Optimiser, Epochs] = learned
+        result: tuple[AdamState, Epochs] = learned
         return result
 
     def _epoch(
         self,
-        optimiser: Optimiser,
+        optimiser: AdamState,
         epochs: Epochs,
         batch: Experience,
         key: jax.Array,
         scalars: Scalars,
-    ) -> tuple[Optimiser, Epochs]:
+    ) -> tuple[AdamState, Epochs]:
         """One pass over a rollout, in a random order."""
         # An epoch that a divergence has ended before it began leaves everything as it is.
         counts = jnp.where(epochs.going, 0.0, 1.0)
@@ -329,7 +264,7 @@ class PPOProgram:
         whole = self.size // self.batch_size
         edge = whole * self.batch_size
 
-        def minibatch(carried: tuple[Optimiser, Epochs], part: Experience) -> Any:
+        def minibatch(carried: tuple[AdamState, Epochs], part: Experience) -> Any:
             return self._minibatch(*carried, part, scalars), None
 
         parts = jax.tree.map(
@@ -338,16 +273,16 @@ class PPOProgram:
         carried, _ = jax.lax.scan(minibatch, (optimiser, epochs), parts)
         if edge < self.size:
             carried, _ = minibatch(carried, jax.tree.map(lambda x: x[edge:], shuffled))
-        result: tuple[Optimiser, Epochs] = carried
+        result: tuple[AdamState, Epochs] = carried
         return result
 
     def _minibatch(
-        self, optimiser: Optimiser, epochs: Epochs, batch: Experience, scalars: Scalars
-    ) -> tuple[Optimiser, Epochs]:
+        self, optimiser: AdamState, epochs: Epochs, batch: Experience, scalars: Scalars
+    ) -> tuple[AdamState, Epochs]:
         """One gradient step."""
         gradient = jax.value_and_grad(self._loss, has_aux=True)
 
-        def learn(optimiser: Optimiser, epochs: Epochs) -> tuple[Optimiser, Epochs]:
+        def learn(optimiser: AdamState, epochs: Epochs) -> tuple[AdamState, Epochs]:
             (loss, numbers), slopes = gradient(optimiser.parameters, batch, scalars)
             divergence = numbers.pop("approx_kl")
             # The minibatch that ends the epochs is logged, and not learned from.
@@ -362,7 +297,8 @@ class PPOProgram:
                 loss=loss,
                 going=going,
             )
-            stepped = _adam(optimiser, slopes, scalars)
+            slopes = cut_norm(slopes, scalars["max_grad_norm"])
+            stepped = adam(optimiser, slopes, scalars["learning_rate"], EPSILON)
             if not self.stops_early:
                 return stepped, epochs
             chosen = jax.tree.map(lambda new, old: jnp.where(going, new, old), stepped, optimiser)
@@ -370,7 +306,7 @@ class PPOProgram:
 
         if not self.stops_early:
             return learn(optimiser, epochs)
-        learned: tuple[Optimiser, Epochs] = jax.lax.cond(
+        learned: tuple[AdamState, Epochs] = jax.lax.cond(
             epochs.going, learn, lambda *same: same, optimiser, epochs
         )
         return learned
@@ -406,7 +342,7 @@ class PPOProgram:
         }
 
     def _logged(
-        self, optimiser: Optimiser, epochs: Epochs, batch: Experience
+        self, optimiser: AdamState, epochs: Epochs, batch: Experience
     ) -> dict[str, jax.Array]:
         variance = jnp.var(batch.targets)
         left = jnp.var(batch.targets - batch.values)
@@ -421,31 +357,3 @@ class PPOProgram:
             "std": jnp.exp(deviation).mean(),
             "epochs": epochs.epochs,
         }
-
-
-def _where(chosen: jax.Array, first: jax.Array, second: jax.Array) -> jax.Array:
-    """Rows of `first` where `chosen` (rows), and of `second` elsewhere."""
-    return jnp.where(chosen.reshape((-1,) + (1,) * (first.ndim - 1)), first, second)
-
-
-def _adam(optimiser: Optimiser, slopes: Parameters, scalars: Scalars) -> Optimiser:
-    """One step of Adam on gradients whose norm is cut, as torch computes both."""
-    norm = jnp.sqrt(sum(jnp.square(x).sum() for x in jax.tree.leaves(slopes)))
-    cut = jnp.minimum(1.0, scalars["max_grad_norm"] / (norm + 1e-6))
-    slopes = jax.tree.map(lambda x: x * cut, slopes)
-    steps = optimiser.steps + 1
-    first = jax.tree.map(
-        lambda m, g: FIRST_DECAY * m + (1 - FIRST_DECAY) * g, optimiser.first, slopes
-    )
-    second = jax.tree.map(
-        lambda v, g: SECOND_DECAY * v + (1 - SECOND_DECAY) * g * g, optimiser.second, slopes
-    )
-    rate = scalars["learning_rate"] / (1 - FIRST_DECAY**steps)
-    root = jnp.sqrt(1 - SECOND_DECAY**steps)
-    parameters = jax.tree.map(
-        lambda p, m, v: p - rate * m / (jnp.sqrt(v) / root + EPSILON),
-        optimiser.parameters,
-        first,
-        second,
-    )
-    return Optimiser(parameters, first, second, steps)

@@ -12,7 +12,7 @@ import torch
 from stable_baselines3.common.logger import configure
 from trainings import run_training, spec_of, without_times
 
-from rlexp.algorithms import compiled_ppo_learner
+from rlexp.algorithms import compiled_ppo_learner, compiled_training
 from rlexp.algorithms.compiled_ppo_program import ProgramState
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import (
@@ -84,7 +84,7 @@ def test_an_update_equals_that_of_the_library(case: str, tmp_path: Path) -> None
         state.optimiser, batch, jax.random.PRNGKey(6), scalars
     )
     fill(learner, rollout, environments)
-    shape = (program.n_steps, program.environments)
+    shape = (program.n_steps, program.environments.count)
     expected = learner.rollout_buffer.advantages
     assert np.abs(np.asarray(batch.advantages).reshape(shape) - expected).max() < 1e-4
     assert np.asarray(rollout.truncations).any() == ("max_episode_steps" in "".join(CASES[case]))
@@ -234,7 +234,7 @@ def test_the_length_of_chunks_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However rollouts are divided into chunks, weights, metrics and evaluations are the same."""
-    monkeypatch.setattr(compiled_ppo_learner, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(compiled_training, "CHUNK_SECONDS", seconds)
     monkeypatch.setattr(compiled_ppo_learner, "MOST_ROLLOUTS", rollouts)
     listener, ended = run_training(tmp_path, *TINY)
     assert whole[1].weights is not None

@@ -28,7 +28,7 @@ NOT_SETTINGS = {
     "_init_setup_model", "stats_window_size", "rollout_buffer_class", "rollout_buffer_kwargs",
     "replay_buffer_class",
 }  # fmt: skip
-APART = ("compiled_ppo", "external")
+APART = ("compiled_dqn", "compiled_ppo", "compiled_sac", "external")
 """Algorithms whose class is none of the libraries: `tests/compiled`, `test_external_algorithm.py`."""
 ALGORITHMS = [name for name in names("algorithm") if name not in APART]
 """All algorithms of both libraries."""

@@ -175,7 +175,9 @@ def memory_of(spec: RunSpec, spaces: EnvironmentSpaces | None, limit: int) -> Ru
         row = spaces.transition - (spaces.frame if settings.get("optimize_memory_usage") else 0)
         whole = size * spaces.frame > limit
         rows = size if whole else min(size, steps)
-        return RunMemory(spec, row, rows, PROCESS_BYTES + _minibatch_bytes(spec, spaces))
+        # A compiled program holds the whole buffer a second time, filled or not.
+        ring = size * spaces.transition if "twin_digest" in settings else 0
+        return RunMemory(spec, row, rows, PROCESS_BYTES + ring + _minibatch_bytes(spec, spaces))
     rollout = settings.get("n_steps")
     # A rollout above the budget is refused elsewhere.
     rows = min(rollout * spaces.environments, steps) if isinstance(rollout, int) else 0
