@@ -136,6 +136,8 @@ class SweepOutline(ExecutionEstimate, Displayed):
         trials_ended: Number of trials that have ended.
         allocation: The rule by which trials get tuning seeds.
         screening_seeds: Number of tuning seeds of every trial.
+        screening_episodes: Episodes of the final evaluation of a run on the first tuning seed; null: as
+            many as in every other run.
         tuning_seeds: Number of tuning seeds of a promoted trial.
         promoted: Maximum number of trials that get all tuning seeds.
         finalists: Number of trials that are scored again on selection seeds.
@@ -163,6 +165,7 @@ class SweepOutline(ExecutionEstimate, Displayed):
     trials_ended: int
     allocation: str
     screening_seeds: int
+    screening_episodes: int | None
     tuning_seeds: int
     promoted: int
     finalists: int

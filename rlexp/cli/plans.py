@@ -93,7 +93,10 @@ def _seeds_in_words(plan: SweepOutline) -> str:
     """The seeds that each stage uses."""
     tuning = format_count(plan.tuning_seeds, "tuning seed")
     if plan.screening_seeds < plan.tuning_seeds:
-        search = f"1 tuning seed each, the best {plan.promoted} on all {plan.tuning_seeds}"
+        episodes = plan.screening_episodes
+        fewer = f" with {format_count(episodes, 'final episode')}" if episodes else ""
+        best = f"the best {plan.promoted} on all {plan.tuning_seeds}"
+        search = f"1 tuning seed each{fewer}, {best}"
     elif plan.allocation == "racing":
         search = f"up to {tuning} each, one at a time (racing)"
     else:

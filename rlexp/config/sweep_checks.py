@@ -39,6 +39,7 @@ def check_sweep(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
         )
     _check_objectives(request, root, pruner)
     _check_budget(request, root)
+    _check_screening(request, root)
     _check_pruner(request, root, pruner)
     check_values(request, allowed)
 
@@ -112,6 +113,28 @@ def _check_budget(request: SweepRequest, root: ValidatedSettings) -> None:
             f"sweep.steps={plan.steps} is less than one trial (budget.steps={steps} × "
             f"{seeds} {'seed' if seeds == 1 else 'seeds'} = {steps * seeds}): raise sweep.steps, "
             "or lower budget.steps",
+        )
+
+
+def _check_screening(request: SweepRequest, root: ValidatedSettings) -> None:
+    screening, final = request.plan.screening_episodes, root.budget.final_episodes
+    if screening is None:
+        return
+    key = "sweep.screening_episodes"
+    if screening >= final:
+        allowed = f"1 … {final - 1}" if final > 1 else "leave it out"
+        raise ConfigError(
+            f"{key}={screening} is not less than budget.final_episodes={final}: give fewer episodes "
+            f"({allowed}), or raise budget.final_episodes",
+            code="out_of_range",
+            key=key,
+            allowed=[allowed],
+        )
+    if len(root.seeds.seeds(Phase.TUNING)) < 2:
+        raise ConfigError(
+            f"{key}={screening} needs a second tuning seed, on which the best trials are scored "
+            "with all episodes: set seeds.tuning to 2 or more, or leave it out",
+            key=key,
         )
 
 

@@ -353,7 +353,7 @@ class SweepSource:
             return
         self._first[configuration.fingerprint] = number
         for position, seed in enumerate(seeds):
-            spec = configuration.spec(Phase.TUNING, self.seeds.root, seed)
+            spec = configuration.tuning_spec(self.search.question.plan, self.seeds, seed)
             if (parent := proposal.parent_of(position)) is not None:
                 spec = spec.again(Phase.TUNING, self.seeds.root, seed, parent)
             self._specs[number, position] = spec

@@ -10,7 +10,7 @@ from rlexp.protocol.measures import declaration_key, is_minimised, known_values
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import Parent, RunSpec, described
-from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Sweep
+from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Sweep, SweepPlan
 
 Failures = Literal["missing", "worst"]
 """Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
@@ -71,6 +71,19 @@ class Configuration:
     def spec(self, phase: Phase, root: int, seed: int) -> RunSpec:
         """The run of this configuration with one seed."""
         return RunSpec(**self.parts(), phase=phase, root=root, seed=seed)
+
+    def tuning_spec(self, plan: SweepPlan, seeds: SeedPlan, seed: int) -> RunSpec:
+        """The run of this configuration as a trial of a sweep, on one of its tuning seeds."""
+        return self.evaluated_by(plan, seeds, seed).spec(Phase.TUNING, seeds.root, seed)
+
+    def evaluated_by(self, plan: SweepPlan, seeds: SeedPlan, seed: int) -> Self:
+        """The configuration with the final episodes that a trial has on one of its tuning seeds.
+
+        Only the first tuning seed screens trials. Every other run has all episodes of the budget.
+        """
+        if plan.screening_episodes is None or seed != seeds.seeds(Phase.TUNING)[0]:
+            return self
+        return replace(self, budget=replace(self.budget, final_episodes=plan.screening_episodes))
 
     def parts(self) -> dict[str, Any]:
         """The fields that all runs of this configuration share, by name, as JSON values."""
@@ -193,11 +206,28 @@ class Experiment:
             for configuration, first, allowed in planned:
                 if seed not in allowed:
                     continue
-                spec = first.again(phase, root, seed)
+                spec = self._screening(configuration, phase, seed) or first.again(
+                    phase, root, seed
+                )
                 if (parent := parents.get(spec.id)) is not None:
                     yield configuration, spec.again(phase, root, seed, parent)
                 elif self.extends is None:
                     yield configuration, spec
+
+    def _screening(self, configuration: Configuration, phase: Phase, seed: int) -> RunSpec | None:
+        """The screening run of a trial with episodes of its own; None for every other run."""
+        plan = None if self.sweep is None or phase is not Phase.TUNING else self.sweep.plan
+        if plan is None or plan.screening_episodes is None:
+            return None
+        return configuration.tuning_spec(plan, self.seeds, seed)
+
+    def fingerprints(self, configuration: Configuration, phase: Phase) -> set[str]:
+        """The fingerprints of the runs of a configuration in a phase.
+
+        There are two where the screening run of a trial has final episodes of its own.
+        """
+        runs = (self._screening(configuration, phase, seed) for seed in self.seeds.seeds(phase))
+        return {configuration.fingerprint, *(run.fingerprint for run in runs if run is not None)}
 
     def _seeds(self, configuration: Configuration, phase: Phase) -> frozenset[int]:
         planned = self.seeds.seeds(phase)

@@ -25,7 +25,7 @@ Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
-LATER = ("continuation",)
+LATER = ("continuation", "screening_episodes")
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -46,6 +46,8 @@ class SweepPlan:
             seeds one by one and drops a configuration that Wilcoxon's test finds worse than the
             best.
         promoted: Fraction of the screened configurations that continue on all tuning seeds.
+        screening_episodes: Episodes of the final evaluation of a screening run, which is the run of a
+            trial on the first tuning seed in `two_stage`; null: as many as in every other run.
         objective: The objective, or several; `score` is the score that the budget declares. A
             name that is not in `RECORDED_OBJECTIVES` is a measure: its mean over the final episodes.
         aggregate: Aggregate over the tuning seeds of a trial.
@@ -74,9 +76,11 @@ class SweepPlan:
     stop_after: Annotated[int, Ge(2)]
     storage: str | None
     continuation: bool | None = None
+    screening_episodes: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an empty list of objectives, and repeated objectives."""
+        """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
+        self._check_screening()
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError("sweep.objective must name one thing, or several different ones")
         for name in self.objectives:
@@ -88,6 +92,15 @@ class SweepPlan:
                     key="sweep.objective",
                     allowed=OBJECTIVES,
                 )
+
+    def _check_screening(self) -> None:
+        if self.screening_episodes is not None and self.allocation != "two_stage":
+            raise ConfigError(
+                f"sweep.screening_episodes={self.screening_episodes} is for screening runs, and "
+                f"sweep.allocation={self.allocation} compares runs on equal numbers of episodes: "
+                "leave it out, or set sweep.allocation=two_stage",
+                key="sweep.screening_episodes",
+            )
 
     @property
     def objectives(self) -> tuple[str, ...]:

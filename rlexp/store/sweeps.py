@@ -247,11 +247,13 @@ def _continued(
     experiment: Experiment, trials: Iterable[StoredTrial]
 ) -> Iterator[tuple[str, Parent]]:
     """The ids that continued runs would have without a parent, and the states they continue from."""
-    seeds, root = experiment.seeds.seeds(Phase.TUNING), experiment.seeds.root
+    if experiment.sweep is None:
+        return
+    seeds, plan = experiment.seeds.seeds(Phase.TUNING), experiment.sweep.plan
     for trial in trials:
         if trial.configuration is None:
             continue
         # Tuning seeds never change: the definition of a sweep holds them.
         for seed, parent in zip(seeds, trial.parents, strict=False):
             if parent is not None:
-                yield trial.configuration.spec(Phase.TUNING, root, seed).id, parent
+                yield trial.configuration.tuning_spec(plan, experiment.seeds, seed).id, parent

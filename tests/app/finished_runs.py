@@ -65,4 +65,4 @@ def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished
 
 
 def _settings(request: RunRequest, allowed: tuple[str, ...]) -> dict[str, object]:
-    return {**request.budget.operational(), "allowed": list(allowed)}
+    return {**request.operational, "allowed": list(allowed)}

@@ -96,6 +96,30 @@ def folder(tmp_path: Path) -> Path:
             "sweep.steps=9999 is less than one trial (budget.steps=2000 × 5 seeds = 10000)",
         ),
         (["sweep.full_runs=0.5"], "sweep.full_runs=0.5 is less than one trial at the full budget"),
+        # episodes of screening runs
+        (
+            ["sweep.screening_episodes=0"],
+            "sweep.screening_episodes=0: must be greater than or equal to 1",
+        ),
+        (
+            ["sweep.screening_episodes=7", "budget.final_episodes=7"],
+            (
+                "sweep.screening_episodes=7 is not less than budget.final_episodes=7: give fewer "
+                "episodes (1 … 6), or raise budget.final_episodes"
+            ),
+        ),
+        (
+            ["sweep.screening_episodes=2", "sweep.allocation=racing"],
+            "sweep.allocation=racing compares runs on equal numbers of episodes: leave it out",
+        ),
+        (
+            ["sweep.screening_episodes=2", "sweep.allocation=fixed"],
+            "sweep.allocation=fixed compares runs on equal numbers of episodes: leave it out",
+        ),
+        (
+            ["sweep.screening_episodes=2", "seeds.tuning=1"],
+            "sweep.screening_episodes=2 needs a second tuning seed",
+        ),
         # pruners
         (
             ["pruner=median", "sweep.objective=[score,auc]"],

@@ -41,8 +41,12 @@ KINDS: dict[str, dict[str, Any]] = {
         "pruner": MEDIAN,
         "one_by_one": True,
     },
+    "two stages, fewer episodes while screening": {
+        "plan": plan(allocation="two_stage", screening_episodes=1),
+        "tuner": PARZEN,
+    },
     "two stages, DEHB that continues runs": {
-        "plan": plan(trials=16, allocation="two_stage", continuation=True),
+        "plan": plan(trials=16, allocation="two_stage", continuation=True, screening_episodes=1),
         "tuner": EVOLUTION,
     },
     "fixed, DEHB that continues runs, median": {
@@ -133,6 +137,27 @@ def test_only_promoted_trials_reach_all_tuning_seeds() -> None:
     best = sorted(screened, key=lambda f: -screened[f])[:3]
     assert (12, set(best)) == (len(screened), promoted)
     assert {c.number for c in sweeping.ranked()} >= {world.notes.selections[0].winner}
+
+
+def test_only_screening_runs_have_fewer_final_episodes() -> None:
+    """Runs on the first tuning seed have fewer final episodes; promoted, selection and test runs all."""
+    world = World(plan=plan(allocation="two_stage", screening_episodes=1))
+    sweeping = world.run(2, 0)
+    full = sweeping.configurations[0].budget.final_episodes
+    episodes = {
+        (r.spec.phase, r.spec.seed): r.spec.budget["final_episodes"]
+        for r in world.records.values()
+    }
+    assert full > 1
+    assert {
+        (Phase.TUNING, 0): 1,
+        **{(Phase.TUNING, seed): full for seed in (1, 2)},
+        **{(phase, seed): full for phase in (Phase.SELECTION, Phase.TEST) for seed in (0, 1)},
+    } == episodes
+    everywhere = World(plan=plan(allocation="two_stage")).run(2, 0)
+    screening, promoted = (sweeping.runs_of(0)[p].id for p in (0, 1))
+    assert screening != everywhere.runs_of(0)[0].id
+    assert promoted == everywhere.runs_of(0)[1].id
 
 
 def test_no_test_run_exists_before_the_choice() -> None:

@@ -57,6 +57,8 @@ OTHERS = {
         "algorithm.clip_range_vf=0.2",
         "algorithm.target_kl=0.001",
         "environment.vector.count=8",
+        # Shorter rollouts, so that the training has several checkpoints.
+        "algorithm.n_steps=8",
     ),
     "ppo, gSDE": (*PPO, "environment=pendulum", "algorithm.use_sde=true"),
     "ppo, component": (*PPO, "environment=cartpole", "component=observation_noise"),

@@ -18,6 +18,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish_with
 from rlexp.store.layout import RunPaths
+from rlexp.training.lean.registry import CLASSIC_CONTROL
 
 if TYPE_CHECKING:
     from rlexp.training.evaluate import Episodes
@@ -178,9 +179,15 @@ class Player:
     def play(self, episodes: int, observer: Observer) -> "Episodes":
         """Play episodes and return their returns and lengths."""
         from rlexp.training.evaluate import Evaluator
+        from rlexp.training.lean.learner import shortcuts_of
 
-        streams = self.training.streams
-        with closing(Evaluator(self.training.environment, EVALUATION_ENVIRONMENTS)) as evaluator:
+        streams, shortcuts = self.training.streams, self.training.shortcuts
+        evaluator = Evaluator(
+            self.training.environment,
+            EVALUATION_ENVIRONMENTS,
+            at_once=CLASSIC_CONTROL in shortcuts,
+        )
+        with closing(evaluator), shortcuts_of(self.model, shortcuts):
             return evaluator.evaluate(
                 self.model,
                 seeds=[streams.fresh(self.draw, i) for i in range(EVALUATION_ENVIRONMENTS)],
@@ -231,6 +238,7 @@ def restore_policy(
     draw: int,
     deterministic: bool | None,
     allowed: tuple[str, ...],
+    lean: bool = True,
 ) -> Player:
     """Restore a policy from its files.
 
@@ -239,6 +247,7 @@ def restore_policy(
         draw: The number of the set of fresh seeds.
         deterministic: Whether the policy acts without sampling; None for the run's own setting.
         allowed: Packages from which the run may name classes.
+        lean: Whether the policy plays with shortcuts that change no number.
 
     Raises:
         RlexpError: The run's files are damaged or inconsistent.
@@ -246,7 +255,7 @@ def restore_policy(
     from rlexp.training.restore import restore_policy
 
     try:
-        training = assemble(policy.spec, allowed=allowed)
+        training = assemble(policy.spec, allowed=allowed, lean=lean)
     except (KeyError, TypeError) as error:
         raise RecordError(f"the run's spec.json is damaged: {error!r}") from error
     model = restore_policy(training, policy.model, policy.normalisation, weights=policy.weights)

@@ -38,7 +38,7 @@ def read_last_command(scan: ExperimentScan) -> LastCommand:
     return LastCommand(
         command=tuple(map(str, command)) if isinstance(command, list) else (),
         folder=str(provenance.get("folder") or ""),
-        settings=_read_leniently(newest.settings),
+        settings=settings_of(newest),
     )
 
 
@@ -50,6 +50,11 @@ def _time(stored: StoredRun) -> float:
 def provenance_of(attempt: AttemptPaths) -> Mapping[str, Any]:
     """The provenance of an attempt; empty where it is missing or damaged."""
     return _read_leniently(attempt.provenance)
+
+
+def settings_of(attempt: AttemptPaths) -> Mapping[str, Any]:
+    """The settings of an attempt; empty where they are missing or damaged."""
+    return _read_leniently(attempt.settings)
 
 
 def _read_leniently(path: Path) -> Mapping[str, Any]:

@@ -118,7 +118,9 @@ class RunStates:
 
 def _without_length(spec: RunSpec) -> str:
     """The settings that must be equal for a run to continue another one, as text."""
-    budget = {key: value for key, value in spec.budget.items() if key != "steps"}
+    # The final evaluation comes after the training, and leaves its state as it is.
+    left_out = ("steps", "final_episodes")
+    budget = {key: value for key, value in spec.budget.items() if key not in left_out}
     return canonical([spec.agent, spec.algorithm, spec.environment, spec.compute, budget])
 
 

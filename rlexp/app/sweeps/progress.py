@@ -19,8 +19,9 @@ from rlexp.engine.trial_state import steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_study import OptunaStudyMirror
-from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan, directions
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
@@ -259,6 +260,25 @@ def remaining_steps(sweeping: SweepSource) -> int:
             return (missing + tests) * steps if sweeping.ranked() else 0
         case _:
             return missing * steps
+
+
+def remaining_runs(sweeping: SweepSource) -> int:
+    """The number of runs at the full budget that take the remaining steps."""
+    return ceil(remaining_steps(sweeping) / sweeping.search.question.steps)
+
+
+def expected_runs(default: Configuration, sweeping: SweepSource) -> list[RunSpec]:
+    """Runs of the default configuration in place of the remaining ones, at least one.
+
+    Screening runs come first: they may have fewer final episodes.
+    """
+    question, seeds = sweeping.search.question, sweeping.seeds
+    every, screened = max(remaining_runs(sweeping), 1), 0
+    if sweeping.stage is SweepStage.SEARCH:
+        screened = min(ceil(_search_steps(sweeping, 0) / question.steps), every)
+    first = default.tuning_spec(question.plan, seeds, seeds.seeds(Phase.TUNING)[0])
+    full = default.spec(Phase.TUNING, seeds.root, 0)
+    return [first] * screened + [full] * (every - screened)
 
 
 def count_promotions(sweeping: SweepSource) -> tuple[int, int]:

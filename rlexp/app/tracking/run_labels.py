@@ -89,7 +89,8 @@ class RunLabels:
         # In reverse, so that of trials with equal configurations the first one stays.
         for trial in reversed(trials):
             if trial.configuration is not None:
-                self._trials[trial.configuration.fingerprint] = trial.number
+                for fingerprint in experiment.fingerprints(trial.configuration, Phase.TUNING):
+                    self._trials[fingerprint] = trial.number
         self._annotations = read_readable_annotations(self.paths)[0]
         tags = {name: list(a.tags) for name, a in self._annotations.runs.items()}
         known = [[*key, *label] for key, label in self._known.items()]
@@ -105,5 +106,6 @@ def _labels(experiment: Experiment) -> dict[tuple[Phase, str], tuple[str, str]]:
         searched = experiment.sweep is not None and phase is not Phase.TEST
         for configuration in experiment.trials if searched else experiment.of_phase(phase):
             label = configuration.label, configuration.task
-            known.setdefault((phase, configuration.fingerprint), label)
+            for fingerprint in experiment.fingerprints(configuration, phase):
+                known.setdefault((phase, fingerprint), label)
     return known

@@ -17,6 +17,7 @@ import pytest
 from command_line import typed as rlexp
 from finished_runs import Finished, finish, prepared, study
 from quick_parts import quick_parts
+from stable_baselines3.common.policies import ActorCriticPolicy
 
 from rlexp.app.commands.judge.evaluate import EvaluationRequest, evaluate
 from rlexp.app.evaluation.playback import Policy, find_policy, restore_policy
@@ -157,6 +158,46 @@ def test_restored_policy_repeats_the_final_evaluation(
     returns = replay(run, find_policy(run.paths, record(run), None), number, 10)
 
     assert evaluated.returns == tuple(returns)
+
+
+@pytest.mark.parametrize("words", CASES.values(), ids=CASES.keys())
+def test_fresh_episodes_are_equal_with_shortcuts_and_without(
+    words: tuple[str, ...], tmp_path: Path, trained: Callable[..., Finished]
+) -> None:
+    """A policy has the same bytes of returns and lengths with shortcuts and without."""
+    run = trained(tmp_path, *words)
+    policy = find_policy(run.paths, record(run), None)
+    players = [
+        restore_policy(policy, draw=3, deterministic=None, allowed=run.study.allowed, lean=lean)
+        for lean in (True, False)
+    ]
+    assert [True, False] == [bool(player.training.shortcuts) for player in players]
+
+    lean, library = (player.play(19, SilentObserver()) for player in players)
+
+    assert np.array(library.returns).tobytes() == np.array(lean.returns).tobytes()
+    assert library.lengths == lean.lengths
+
+
+def test_episodes_follow_the_setting_of_the_run(
+    tmp_path: Path, trained: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy of a run plays with shortcuts, unless the run had `compute.lean=false`."""
+    calls: list[object] = []
+    predict = ActorCriticPolicy.predict
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        return predict(*arguments, **named)
+
+    run = trained(tmp_path / "lean", *CASES["ppo"])
+    plain = trained(tmp_path / "library", *CASES["ppo"], "compute.lean=false")
+    monkeypatch.setattr(ActorCriticPolicy, "predict", counted)
+
+    lean_document = json_of(run, episodes=8)
+    assert not calls
+    assert lean_document == json_of(plain, episodes=8)
+    assert calls
 
 
 def test_restored_checkpoint_repeats_its_evaluation(ppo: Finished) -> None:

@@ -1,5 +1,7 @@
 """The output of sweeps is correct after failures and before results exist."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -7,13 +9,15 @@ from command_line import rlexp
 from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import console
-from stored_sweeps import StoredSweep, stored_sweep
+from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
 from rlexp.app.commands.judge.compare import CompareRequest, compare
 from rlexp.app.commands.judge.report import ReportRequest, report
 from rlexp.app.commands.look.status import status
 from rlexp.app.commands.train.sweep import SweepOptions
-from rlexp.app.sweeps.progress import SweepMonitor, remaining_steps
+from rlexp.app.sweeps.progress import SweepMonitor, expected_runs, remaining_steps
+from rlexp.app.sweeps.request import read_sweep
+from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
@@ -73,6 +77,39 @@ def test_selection_runs_belong_to_their_trials(tmp_path: Path) -> None:
     assert "trial " in rows[0]
     stored.go_on()
     assert "damaged" not in output_of(stored)
+
+
+def test_screening_runs_with_fewer_episodes_belong_to_their_trials(tmp_path: Path) -> None:
+    """Screening runs with episodes of their own have their trial in lists, trackers and the progress."""
+    stored = stored_sweep(tmp_path, "sweep.screening_episodes=1")
+    sweeping = stored.go_on()
+    screening = [spec for spec in stored.made if spec.budget["final_episodes"] == 1]
+    assert 8 == len(screening)
+    labels = RunLabels(stored.paths)
+    for spec in screening:
+        trial = next(n for n in range(8) if spec in sweeping.runs_of(n))
+        assert trial == labels.describe(spec).trial
+    listing = rlexp(tmp_path, "ls", "made_up").out
+    rows = [line for line in listing.splitlines() if "ppo-tuning-0" in line]
+    assert [8] == list({len(rows), sum("trial " in row for row in rows)})
+    assert "damaged" not in output_of(stored)
+    assert "stray" not in listing
+
+
+def test_the_plan_names_the_episodes_of_screening_runs(tmp_path: Path) -> None:
+    """The plan of a sweep names the number, and counts it for the screening runs only."""
+    words = (*WORDS, "sweep.screening_episodes=1", "--dry-run")
+    plan = json.loads(rlexp(tmp_path, "sweep", *words, "--json").out)
+    assert 1 == plan["screening_episodes"]
+    answer = rlexp(tmp_path, "sweep", *words)
+    assert (
+        "1 tuning seed each with 1 final episode, the best 2 on all 3" in answer.out + answer.err
+    )
+
+    stored = stored_sweep(tmp_path / "begun", "sweep.screening_episodes=1")
+    default = read_sweep(None, stored.words, stored.study).experiment.default
+    runs = expected_runs(default, stored.go_on(runs=0))
+    assert {1: 8, 2: 14} == Counter(run.budget["final_episodes"] for run in runs)
 
 
 def test_a_grid_ends_after_its_last_point(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def longer(run: Finished) -> Configuration:
     return replace(configuration, budget=budget)
 
 
+def test_a_run_with_other_final_episodes_is_continued(run: Finished) -> None:
+    """The number of final episodes changes no training, so a longer run continues from the state."""
+    asked = longer(run)
+    fewer = replace(asked, budget=replace(asked.budget, final_episodes=3))
+    (parent,), reason = states(run).find(fewer, [record(run)])
+    assert parent is not None
+    assert reason is None
+
+
 def test_the_state_of_a_completed_run_is_found(run: Finished) -> None:
     """The state is named by run, step and digest; a seed without a run has none and no reason."""
     copy = find_copy(run.paths, record(run).spec.id)

@@ -20,9 +20,11 @@ from rlexp.app.evaluation.playback import (
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
+from rlexp.app.reading.provenance import settings_of
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
+from rlexp.protocol.budget import LEAN
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
 from rlexp.records.film import FilmRecord
@@ -147,6 +149,7 @@ def evaluate(
     record = read_run(paths).record
     refuse_imported_run(record.spec)
     policy = find_policy(paths, record, request.checkpoint)
+    lean = _is_lean(paths)
     name = f"{paths.folder.parent.name}/{paths.folder.name}"
     command = request.command(name, request.draw, workspace.allowed)
     check_imports([record.spec], workspace.allowed, command)
@@ -155,7 +158,13 @@ def evaluate(
     workspace.make_allowed_importable()
     # An environment that prints must not corrupt the JSON document on standard output.
     with redirect_stdout(sys.stderr), _environment_errors():
-        return _play(name, policy, request, workspace, observer)
+        return _play(name, policy, request, workspace, observer, lean=lean)
+
+
+def _is_lean(paths: RunPaths) -> bool:
+    """Whether the last attempt of the run was given with `compute.lean=true`, the default."""
+    attempts = paths.attempts()
+    return not attempts or settings_of(attempts[-1]).get(LEAN) is not False
 
 
 def _find(name: str, workspace: Workspace) -> RunPaths:
@@ -183,6 +192,8 @@ def _play(
     request: EvaluationRequest,
     workspace: Workspace,
     observer: Observer,
+    *,
+    lean: bool,
 ) -> PolicyEvaluation:
     """Restore the policy, play episodes and film some; a failed video loses no result."""
     from rlexp.app.evaluation.playback import restore_policy
@@ -193,6 +204,7 @@ def _play(
         draw=request.draw,
         deterministic=request.deterministic,
         allowed=workspace.allowed,
+        lean=lean,
     )
     played = player.play(request.episodes, observer)
     films, problem = _film(player, policy, request, _stem(workspace, policy, request), ending)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
-from math import ceil
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,9 +35,10 @@ from rlexp.app.sweeps.continuation import RunStates, describe_continuation, rele
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
     count_promotions,
+    expected_runs,
     note_dashboard,
     open_mirror,
-    remaining_steps,
+    remaining_runs,
     trial_lines,
 )
 from rlexp.app.sweeps.request import (
@@ -289,7 +289,7 @@ def _costs(
     if not has_work(sweeping):
         return Costs(configurer.spaces)
     spec = experiment.default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    runs = max(ceil(remaining_steps(sweeping) / sweeping.search.question.steps), 1)
+    runs = max(remaining_runs(sweeping), 1)
     specs = [spec] * runs
     _check_memory(specs, launch, configurer)
     costs = find_costs(
@@ -417,18 +417,20 @@ def _outline(
     definition, default = experiment.sweep, experiment.default
     assert definition is not None
     plan, question = definition.plan, sweeping.search.question
-    runs = ceil(remaining_steps(sweeping) / question.steps)
     promoted, finalists = count_promotions(sweeping)
     workers = launch.executor.workers_for(launch.threads)
     spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
+    specs = expected_runs(default, sweeping)
+    # What a run costs does not depend on the number of its final episodes.
+    rates = {each.fingerprint: costs.rates[spec.fingerprint] for each in specs if costs.rates}
     begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=launch.allow_drift)
     replay = largest_replay_buffer([spec], costs.spaces)
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
-    saved = {spec.name: sum(steps_done(begun).values()) // max(runs, 1)}
+    saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
     expected = estimate_cost(
-        [spec] * max(runs, 1),
+        specs,
         workers,
-        rates=costs.rates,
+        rates=rates,
         continued=saved,
         replay=replay,
         load=costs.load,
@@ -445,6 +447,7 @@ def _outline(
         trials_ended=sum(1 for e in sweeping.search.entries if e.trial is not None),
         allocation=plan.allocation,
         screening_seeds=question.screening,
+        screening_episodes=plan.screening_episodes,
         tuning_seeds=question.seeds,
         promoted=promoted,
         finalists=finalists,
@@ -455,7 +458,7 @@ def _outline(
         lag=plan.lag,
         limits=_limits(plan),
         continuation=describe_continuation(experiment, workspace),
-        runs=runs,
+        runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
         beginnings=describe_beginnings(begun, launch.with_drift, replay),
         workers=workers,
