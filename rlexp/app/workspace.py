@@ -191,17 +191,3 @@ class Workspace:
         """The name relative to `runs/`; a path is accepted, so that a shell can complete it."""
         relative = name.rstrip("/").removeprefix(f"{self.layout.root}/")
         return relative.removeprefix("./").removeprefix("runs/")
-
-
-def cache_folder() -> Path:
-    """The folder for caches that all workspaces of the user share; it may be deleted.
-
-    For a user without a home folder, the path cannot be written to, and nothing is cached.
-    """
-    home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
-    try:
-        base = Path(home) if home else Path.home() / ".cache"
-    # `Path.home` raises a RuntimeError where the user has no home folder.
-    except RuntimeError:
-        base = Path(os.devnull)
-    return base / "rlexp"

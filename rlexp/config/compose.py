@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -11,11 +11,14 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from rlexp.config.composition_cache import compose_once
 from rlexp.config.config_files import (
+    Reading,
     check_yaml_files,
     checked_yaml_files,
     group_options,
     groups,
+    packaged_entry,
     search_path,
 )
 from rlexp.config.first_words import check_words, meant_key, setting_words, typed
@@ -152,7 +155,31 @@ def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguratio
             stands twice with two values.
     """
     check_words(overrides, folder)
-    return compose_cells(expand(overrides, folder), folder)
+
+    def compose_all(reading: Reading) -> list[dict[str, Any]]:
+        return [_plain(c) for c in compose_cells(expand(overrides, folder), folder, reading)]
+
+    composed = compose_once("run", overrides, folder, compose_all)
+    return [_from_plain(configuration) for configuration in composed]
+
+
+def _plain(composed: ComposedConfiguration) -> dict[str, Any]:
+    """A configuration of a grid or a matrix as JSON values."""
+    return {
+        "plain": composed.plain,
+        "choices": [list(choice) for choice in composed.choices],
+        "cell": composed.cell and composed.cell.plain(),
+    }
+
+
+def _from_plain(document: Mapping[str, Any]) -> ComposedConfiguration:
+    """The configuration that `_plain` made the JSON values of."""
+    cell = document["cell"]
+    return ComposedConfiguration(
+        document["plain"],
+        tuple((key, value) for key, value in document["choices"]),
+        MatrixCell.from_plain(cell) if cell else None,
+    )
 
 
 def compose_words(arguments: Sequence[str], folder: Path) -> list[ComposedConfiguration]:
@@ -189,15 +216,24 @@ def _compose_all(
             overrides = right
 
 
-def compose_cells(cells: Sequence[MatrixCell], folder: Path) -> list[ComposedConfiguration]:
+def compose_cells(
+    cells: Sequence[MatrixCell], folder: Path, reading: Reading | None = None
+) -> list[ComposedConfiguration]:
     """Compose every configuration of cells, in which the last override of a key wins.
+
+    Args:
+        cells: The cells.
+        folder: The study's folder, whose `conf/` wins over the packaged one.
+        reading: Records what is read.
 
     Raises:
         ConfigError: An override cannot be parsed, or names an unknown group, option or key.
     """
-    composed = []
-    with hydra_session(folder) as load:
+    composed, reading = list[ComposedConfiguration](), reading or Reading()
+    with hydra_session(folder, reading=reading) as load:
         for cell in cells:
+            # The file of a matrix may refer to environment variables.
+            reading.note_words(cell.overrides)
             composed += _compose_grid(cell, folder, load)
     return composed
 
@@ -229,13 +265,19 @@ def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str,
         ConfigError: An override cannot be parsed, has several values, or names an unknown
             group, option or key.
     """
-    for word, parsed in zip(overrides, parse_overrides(overrides), strict=True):
-        if parsed.is_sweep_override():
-            raise ConfigError(
-                f"{word}: this key takes one value, not a choice; write a list as [first,second]"
-            )
-    with hydra_session(folder, entry) as load:
-        return resolve(load(overrides))
+
+    def compose_alone(reading: Reading) -> dict[str, Any]:
+        for word, parsed in zip(overrides, parse_overrides(overrides), strict=True):
+            if parsed.is_sweep_override():
+                raise ConfigError(
+                    f"{word}: this key takes one value, not a choice; write a list as "
+                    "[first,second]"
+                )
+        with hydra_session(folder, entry, reading) as load:
+            return resolve(load(overrides))
+
+    settings: dict[str, Any] = compose_once(entry, overrides, folder, compose_alone)
+    return settings
 
 
 Choices = list[tuple[Any, str]]
@@ -279,12 +321,15 @@ def _several_values(word: str, parsed: Any, folder: Path) -> ConfigError:
 
 
 @contextmanager
-def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
+def hydra_session(
+    folder: Path, entry: str = "entry", reading: Reading | None = None
+) -> Iterator[Any]:
     """Yield a function from overrides to a configuration.
 
     Args:
         folder: The study's folder.
         entry: The name of the primary file.
+        reading: Records what is read.
 
     Yields:
         `load(overrides, hydra=False)`. With `hydra`, the configuration holds Hydra's own
@@ -310,7 +355,7 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
             raise _explain_hydra_error(error, overrides, folder, entry) from error
 
     # A program or notebook that calls the Python API may have initialised Hydra for itself.
-    with _HYDRA_IN_USE, checked_yaml_files():
+    with _HYDRA_IN_USE, checked_yaml_files(reading or Reading()):
         of_caller = GlobalHydra.instance().hydra
         GlobalHydra.instance().clear()
         try:
@@ -319,11 +364,6 @@ def hydra_session(folder: Path, entry: str = "entry") -> Iterator[Any]:
         finally:
             # Not the instance of before: Hydra replaces it by a copy.
             GlobalHydra.instance().hydra = of_caller
-
-
-def packaged_entry() -> Path:
-    """The folder of the primary files, which hold a defaults list only: a study can replace all else."""
-    return Path(__file__).parent.parent / "entry"
 
 
 def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The folders that hold yaml files, and the checks that a file passes before it is parsed."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from rlexp.config.yaml_mistakes import describe_yaml_error
 from rlexp.errors import ConfigError
 
 MAX_LINE_LENGTH = 1000
+CONSTANT_REFERENCE = re.compile(r"\$\{(oc\.select:)?[\w.,\[\]-]*\}")
+"""A reference to another value. Every other one may depend on more than on files and words."""
 DEFINITIONS = "sweeps"
 """The folder of sweep definitions, beside `conf/`."""
 
@@ -97,11 +100,47 @@ def _description(path: Path) -> str:
     return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 
+@dataclass(slots=True)
+class Reading:
+    """What one composition has read.
+
+    Attributes:
+        answers: Whether a file or a folder exists, by the question and the path.
+        loaded: The files whose content was parsed.
+        open_ended: Whether it read something that is not recorded here.
+    """
+
+    answers: dict[str, bool] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
+    open_ended: bool = False
+
+    def note_answer(self, question: str, *, answer: bool) -> bool:
+        """Record an answer to a question (`folder PATH` or `file PATH`), and return it."""
+        self.answers[question] = answer
+        return answer
+
+    def note_words(self, words: Sequence[str]) -> None:
+        """Record that words were composed."""
+        self.open_ended = self.open_ended or not is_constant(" ".join(words))
+
+
+def is_still(question: str) -> bool:
+    """The present answer to a question of a `Reading`."""
+    kind, _, path = question.partition(" ")
+    return Path(path).is_dir() if kind == "folder" else Path(path).is_file()
+
+
+def is_constant(text: str) -> bool:
+    """Whether references in a text mean the same in every process."""
+    return "${" not in CONSTANT_REFERENCE.sub("", text)
+
+
 @contextmanager
-def checked_yaml_files() -> Iterator[None]:
+def checked_yaml_files(reading: Reading) -> Iterator[None]:
     """Make Hydra check every file before it parses it, inside a `with` block.
 
     `check_yaml_files` checks the usual folders only; a defaults list may name files elsewhere.
+    `reading` records what Hydra asks and reads.
     """
     from hydra._internal.core_plugins import file_config_source
     from hydra._internal.sources_registry import SourcesRegistry
@@ -112,8 +151,25 @@ def checked_yaml_files() -> Iterator[None]:
 
         def load_config(self, config_path: str) -> Any:
             """Check a file, then parse it."""
-            _check(self.path, config_path, self._normalize_file_name(config_path))
+            name = self._normalize_file_name(config_path)
+            _check(self.path, config_path, name)
+            reading.loaded.add(str(Path(self.path, name)))
             return super().load_config(config_path)
+
+        def is_group(self, config_path: str) -> bool:
+            """Whether there is a folder."""
+            question = f"folder {Path(self.path, config_path)}"
+            return reading.note_answer(question, answer=super().is_group(config_path))
+
+        def is_config(self, config_path: str) -> bool:
+            """Whether there is a file."""
+            question = f"file {Path(self.path, self._normalize_file_name(config_path))}"
+            return reading.note_answer(question, answer=super().is_config(config_path))
+
+        def list(self, config_path: str, results_filter: Any) -> Any:
+            """The names in a folder."""
+            reading.open_ended = True
+            return super().list(config_path, results_filter)
 
     # Hydra registers its own class when its plug-ins load: load them first, then replace the class.
     Plugins.instance()
@@ -152,6 +208,11 @@ def packaged_root() -> Path:
     """The folder that holds the packaged `conf/` and `sweeps/`, in a wheel or a checkout."""
     package = Path(__file__).parent.parent
     return package if (package / "conf").is_dir() else package.parent
+
+
+def packaged_entry() -> Path:
+    """The folder of the primary files, which hold a defaults list only: a study can replace all else."""
+    return Path(__file__).parent.parent / "entry"
 
 
 def search_path(folder: Path) -> list[Path]:

@@ -45,6 +45,17 @@ class MatrixCell:
     choices: tuple[tuple[str, str], ...] = ()
     matrix: str | None = None
 
+    def plain(self) -> dict[str, Any]:
+        """The cell as JSON values."""
+        choices = [list(choice) for choice in self.choices]
+        return {"overrides": list(self.overrides), "choices": choices, "matrix": self.matrix}
+
+    @classmethod
+    def from_plain(cls, document: Mapping[str, Any]) -> "MatrixCell":
+        """The cell that `plain` made the JSON values of."""
+        choices = tuple((key, value) for key, value in document["choices"])
+        return cls(tuple(document["overrides"]), choices, document["matrix"])
+
     @property
     def error_prefix(self) -> str:
         """The first words of an error about the cell; empty outside a matrix."""

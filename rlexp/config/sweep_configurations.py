@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import STEPS_KEY, hydra_session, resolve, unknown_key
+from rlexp.config.composition_cache import compose_once
+from rlexp.config.config_files import Reading
 from rlexp.config.overrides import FREE_FORM_KEYS
 
 ENTRY = "sweep_entry"
@@ -56,7 +58,20 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
     Raises:
         ConfigError: An override names an unknown group, option or key.
     """
-    with hydra_session(folder, ENTRY) as load:
+    composed: list[Composition] = []
+
+    def compose_plain(reading: Reading) -> dict[str, Any]:
+        composed.append(_compose(overrides, folder, reading))
+        # Hydra's own object cannot be kept.
+        reading.open_ended = reading.open_ended or composed[0].source is not None
+        return {"settings": composed[0].settings, "choices": composed[0].choices}
+
+    plain = compose_once(ENTRY, overrides, folder, compose_plain)
+    return composed[0] if composed else Composition(plain["settings"], plain["choices"])
+
+
+def _compose(overrides: Sequence[str], folder: Path, reading: Reading) -> Composition:
+    with hydra_session(folder, ENTRY, reading) as load:
         config = load(overrides, hydra=True)
     choices = {
         str(group): str(option)

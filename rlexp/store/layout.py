@@ -321,3 +321,17 @@ def _may_hold(folder: Path, *names: str) -> bool:
         return any((folder / name).is_symlink() or (folder / name).exists() for name in names)
     except OSError:
         return True
+
+
+def cache_folder() -> Path:
+    """The folder for caches that all workspaces of the user share; it may be deleted.
+
+    For a user without a home folder, the path cannot be written to, and nothing is cached.
+    """
+    home = os.environ.get("RLEXP_HOME") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        base = Path(home) if home else Path.home() / ".cache"
+    # `Path.home` raises a RuntimeError where the user has no home folder.
+    except RuntimeError:
+        base = Path(os.devnull)
+    return base / "rlexp"

@@ -20,12 +20,12 @@ from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.machine_load import MachineLoad, waiting_processes
 from rlexp.app.execution.software_versions import collect_versions
-from rlexp.app.workspace import cache_folder
 from rlexp.protocol.identity import canonical, digest
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
+from rlexp.store.layout import cache_folder
 from rlexp.store.provenance import machine
 
 START_UP = 4.0

@@ -24,7 +24,6 @@ from rlexp.app.execution.external import train_external
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
-from rlexp.app.workspace import cache_folder
 from rlexp.config.validate import build
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
@@ -57,7 +56,7 @@ from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
 from rlexp.store.inheritance import FIRST, drop_copy
 from rlexp.store.journal import JournalWriter
-from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
+from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_folder
 from rlexp.store.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rlexp.app.workspace import cache_folder
+from rlexp.store.layout import cache_folder
 from rlexp.store.provenance import machine
 from rlexp.training.lean.proofs import installed_versions, usable_shortcuts
 

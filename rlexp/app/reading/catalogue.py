@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
-from rlexp.app.workspace import cache_folder
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.file_systems import is_shared
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, cache_folder
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.reporting.films import film_addresses, stamp_of_films, with_films
 from rlexp.app.reporting.next_commands import card_commands, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
-from rlexp.app.workspace import Workspace, cache_folder
+from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
@@ -39,7 +39,7 @@ from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, cache_folder
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
