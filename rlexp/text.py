@@ -155,6 +155,12 @@ def format_value(value: str | float | bool | None, digits: int) -> str:
             return value
 
 
+def name_with_value(name: str, value: float) -> str:
+    """A name and its value, without digits that say nothing (`threshold 475`)."""
+    digits = 0 if float(value).is_integer() else decimals_for_span(abs(value))
+    return f"{name} {format_number(value, digits)}"
+
+
 def format_cell(value: Any) -> str:
     """The text of a cell in a console table; usual numbers have two decimal places."""
     if value is None:

@@ -97,6 +97,8 @@ def _compared_rows(result: "Comparison") -> "ScoreRows":
     intervals = None if result.card is None else result.card.intervals
     panel = intervals.panels[0] if intervals else None
     marks = {} if panel is None else {mark.label: mark for mark in panel.marks}
+    # The panel has the best label first; labels without a score follow.
+    ranks = {label: rank for rank, label in enumerate(marks)}
     return ScoreRows(
         title=_scored_title(result.tasks, "" if panel is None else panel.axis.title),
         statistic="" if panel is None else panel.title,
@@ -107,8 +109,9 @@ def _compared_rows(result: "Comparison") -> "ScoreRows":
                 estimate=marks[runs.label].interval if runs.label in marks else None,
                 scores=marks[runs.label].dots if runs.label in marks else (),
             )
-            for runs in result.runs
+            for runs in sorted(result.runs, key=lambda r: ranks.get(r.label, len(ranks)))
         ],
+        labels=result.labels,
     )
 
 
@@ -194,9 +197,19 @@ def _summary_rows(task: str, summary: "PhaseSummary") -> "ScoreRows":
                 if cell.estimate
                 else (),
             )
-            for cell in cells
+            for cell in sorted(cells, key=_rank)
         ],
+        labels=[cell.label for cell in cells],
     )
+
+
+def _rank(cell: "LabelSummary") -> float:
+    """A number that is smaller for a better label; labels without a score are last."""
+    from math import inf, isnan
+
+    if cell.estimate is None or isnan(cell.estimate.estimate):
+        return inf
+    return cell.estimate.estimate if cell.lower_is_better else -cell.estimate.estimate
 
 
 def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
@@ -247,7 +260,12 @@ def _panel_rows(panel: "Panel") -> "ScoreRows":
         )
         for mark in panel.marks
     ]
-    return ScoreRows(title=f"test {panel.axis.title}", statistic=panel.title, rows=rows)
+    return ScoreRows(
+        title=f"test {panel.axis.title}",
+        statistic=panel.title,
+        rows=rows,
+        labels=[row.label for row in rows],
+    )
 
 
 def _reached(cells: "Sequence[LabelSummary]") -> str:

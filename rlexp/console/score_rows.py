@@ -56,12 +56,14 @@ class ScoreRows:
     Attributes:
         title: What is scored: the task, or the unit of an aggregate over tasks.
         statistic: The title of the aggregate (`IQM`).
-        rows: A row for each label, in the order of their colours.
+        rows: A row for each label.
+        labels: All labels in the order of their colours.
     """
 
     title: str
     statistic: str
     rows: Sequence[ScoreRow]
+    labels: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def show_scores(out: RichConsole, table: ScoreRows, all_of_them: str) -> None:
     axis = scale(Axis(title=""), _positions(shown), INTERVAL_PADDING) if widths.chart else None
     out.print(_header(table, widths, axis), soft_wrap=True)
     coloured = out.color_system is not None and not out.no_color
-    styles = label_styles([row.label for row in table.rows], coloured=coloured)
+    styles = label_styles(table.labels, coloured=coloured)
     for row, value in zip(shown, values, strict=True):
         line = RichText(_cells(row.label, row.runs, value, widths))
         if axis is not None:

@@ -13,6 +13,7 @@ from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
 from rlexp.metrics.estimate import FEW
+from rlexp.records.selection import configuration_name
 from rlexp.text import format_count, format_duration, format_parameters, format_score
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def status_line(sweep: SweepStatus) -> str:
         else ""
     )
     if sweep.winner is not None:
-        best += f" · winner trial {sweep.winner}"
+        best += f" · chosen {configuration_name(sweep.winner, sweep.winner)}"
     word = "running" if trials.running else "unfinished"
     unfinished = f", {trials.unfinished} {word}" if trials.unfinished else ""
     left = (
@@ -70,8 +71,8 @@ def parameters_line(sweep: SweepStatus) -> str | None:
     if sweep.parameters is None:
         return None
     best = None if sweep.best is None else sweep.best.trial
-    role = f"best trial {best}" if sweep.winner is None else f"winner trial {sweep.winner}"
-    return f"{role}: {format_parameters(sweep.parameters)}"
+    chosen = None if sweep.winner is None else configuration_name(sweep.winner, sweep.winner)
+    return f"{chosen or f'best trial {best}'}: {format_parameters(sweep.parameters)}"
 
 
 def _stage(sweep: SweepStatus) -> str:

@@ -6,6 +6,22 @@ from typing import Any
 
 DEFAULT = 0
 """Number of the trial that is always the default configuration."""
+TUNED = "tuned"
+"""Label of the test runs of the winner, unless that is the default configuration."""
+
+
+def configuration_name(trial: int, winner: int | None) -> str:
+    """The name of a trial's configuration, everywhere the same.
+
+    It is `default (trial 0)`, `tuned (trial 7)` for the winner, and `trial 3` for others.
+
+    Args:
+        trial: The number of the trial.
+        winner: The number of the winner; None before the selection.
+    """
+    if trial == DEFAULT:
+        return f"default (trial {trial})"
+    return f"{TUNED} (trial {trial})" if trial == winner else f"trial {trial}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,13 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.ledger import Prefix
-from rlexp.records.selection import DEFAULT, Selection
+from rlexp.records.selection import DEFAULT, TUNED, Selection
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger import publish_document
 from rlexp.store.schemas import TRIALS
 
-TUNED_LABEL = "tuned"
 DEFAULT_LABEL = "default"
 MOST_STEPS = 10**15
 """Most environment steps of a trial, so that sums over trials stay exact as floats."""
@@ -235,7 +234,7 @@ def with_trials(
     named = [selection.winner, *(f.number for f in selection.finalists)]
     if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
-    tuned = replace(by_number[selection.winner], label=TUNED_LABEL)
+    tuned = replace(by_number[selection.winner], label=TUNED)
     return replace(
         grown,
         configurations=(default,) if selection.winner == DEFAULT else (tuned, default),

@@ -207,8 +207,8 @@ def test_a_real_sweep_moves_on_the_page(browser: Browser, tmp_path: Path) -> Non
             expect(strip).to_contain_text(re.compile("[1-4] of 5 trials ended"), timeout=PATIENCE)
             expect(strip).to_contain_text("tuning score", timeout=PATIENCE)
             assert 0 == process.wait(300)
-            expect(strip).to_contain_text("Winner by selection seeds", timeout=PATIENCE)
-            expect(page.locator("#answer")).to_contain_text("winner", timeout=PATIENCE)
+            expect(strip).to_contain_text("Chosen by selection seeds", timeout=PATIENCE)
+            expect(page.locator("#answer")).to_contain_text("tuned (trial", timeout=PATIENCE)
 
 
 def test_a_film_of_the_page_is_shown(browser: Browser, tmp_path: Path) -> None:

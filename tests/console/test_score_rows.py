@@ -43,7 +43,13 @@ def printed(*rows: ScoreRow, width: int = 80, colour: bool = False) -> str:
         width=width,
         color_system="standard" if colour else None,
     )
-    show_scores(out, ScoreRows(title="CartPole-v1", statistic="IQM", rows=rows), "rlexp X --full")
+    show_scores(
+        out,
+        ScoreRows(
+            title="CartPole-v1", statistic="IQM", rows=rows, labels=[row.label for row in rows]
+        ),
+        "rlexp X --full",
+    )
     return out.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 

@@ -17,8 +17,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.exchange.exporters.exported_runs import ExportedRun
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.answer import PHASE_CAVEATS
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, state
-from rlexp.reports.sections.missing import PHASE_CAVEATS
 from rlexp.store.files import open_file, publish_with, sync
 from rlexp.text import format_count, join_first_names, join_names
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from rlexp.errors import RecordError
-from rlexp.records.selection import DEFAULT
+from rlexp.records.selection import DEFAULT, TUNED
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.sweeps import DEFAULT_LABEL, TUNED_LABEL, read_selection, read_trials
+from rlexp.store.sweeps import DEFAULT_LABEL, read_selection, read_trials
 from rlexp.text import format_parameters
 
 
@@ -23,5 +23,5 @@ def parameters_by_label(paths: ExperimentPaths) -> Mapping[str, str]:
     if trials:
         numbers[DEFAULT_LABEL] = DEFAULT
     if selection is not None and selection.winner < len(trials):
-        numbers[TUNED_LABEL] = selection.winner
+        numbers[TUNED] = selection.winner
     return {label: format_parameters(trials[n].parameters) for label, n in numbers.items()}

@@ -1,7 +1,7 @@
 """Commands that rlexp suggests after a comparison and on the card of a report."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from rlexp.reports.analysis.sweep_tables import by_number
 from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.pairwise_family import Verdict
+from rlexp.store.secrets import MASK
 
 
 def card_commands(
@@ -51,6 +52,8 @@ def card_commands(
     )
     for name in unfinished:
         yield _command("finish the runs", ["rlexp", "resume", name], workspace)
+    if evidence.phase is not Phase.TEST:
+        yield from _to_test_runs(evidence, unfinished, workspace)
     if len(evidence.labels) > 1 and has_undecided_pair(study):
         sequential = sequential_comparison(targets, overrides, evidence, settings, workspace)
         if sequential:
@@ -60,10 +63,40 @@ def card_commands(
             best = ["rlexp", "best", sweep.experiment, "--format", "args"]
             yield _command("copy the hyperparameters", best, workspace)
             train = ["rlexp", "run", "--from-sweep", sweep.experiment]
-            yield _command("train the winner again", train, workspace)
+            yield _command("train the chosen configuration again", train, workspace)
     if not unfinished and len(evidence.experiments) == 1:
         show = ["rlexp", "show", evidence.experiments[0].name]
         yield _command("see every run", show, workspace)
+
+
+def _to_test_runs(
+    evidence: Evidence, unfinished: Collection[str], workspace: Workspace
+) -> Iterator[NextCommand]:
+    """The commands that show the test runs of each experiment, or train them."""
+    sweeps = {sweep.experiment: sweep for sweep in evidence.sweeps}
+    for experiment in evidence.experiments:
+        name, sweep = experiment.name, sweeps.get(experiment.name)
+        if evidence.left_out.get(Phase.TEST) or (sweep and sweep.selection):
+            yield _command("see the test runs", ["rlexp", "report", name], workspace)
+        elif sweep is None:
+            if words := _words_of_run(name, evidence):
+                test = ["rlexp", "run", *words, "phase=test"]
+                yield _command("train test runs", test, workspace)
+        elif name not in unfinished and not sweep.imported:
+            yield _command("go on to test runs", ["rlexp", "resume", name], workspace)
+
+
+def _words_of_run(experiment: str, evidence: Evidence) -> list[str]:
+    """The recorded overrides of `rlexp run` without the phase and its seeds; empty without any."""
+    members = [m for m in evidence.members if m.experiment == experiment and m.imported is None]
+    for member in members:
+        command = member.provenance.get("command")
+        typed = list(map(str, command)) if isinstance(command, list) else []
+        # A masked secret would not be the value that was typed.
+        if typed[:2] == ["rlexp", "run"] and not any(MASK in word for word in typed):
+            phase = f"seeds.{evidence.phase}="
+            return [w for w in typed[2:] if not w.startswith(("phase=", phase))]
+    return []
 
 
 def winner_overrides(evidence: Evidence) -> str:

@@ -36,12 +36,13 @@ from rlexp.protocol.identity import short_name
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.schema_1 import ConfigurationSchema1
 from rlexp.protocol.seeds import Phase
+from rlexp.records.selection import TUNED
 from rlexp.store.files import read_file
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import without_secrets
-from rlexp.store.sweeps import TUNED_LABEL, read_selection, read_trials
+from rlexp.store.sweeps import read_selection, read_trials
 
 BUDGET_AND_COMPUTE = ("budget", "compute")
 """Sections of a trial that a command may change without composing its configuration again."""
@@ -92,7 +93,7 @@ class ChosenTrial:
     @property
     def label(self) -> str:
         """The label of its runs in another experiment."""
-        return f"{TUNED_LABEL} {self.number}" if self.number else "default"
+        return f"{TUNED} {self.number}" if self.number else "default"
 
     def origin(self, changes: Iterable[str] = ()) -> Origin:
         """The origin of an experiment that is made from the trial by these overrides."""

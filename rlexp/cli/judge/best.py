@@ -72,7 +72,7 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
     _show_parameters(result, console)
     console.line()
     for measured in result.scores:
-        console.line(f"  {_score_line(measured)}")
+        console.line(f"  {_score_line(measured, result.winner)}")
     for line in _comparison_lines(result):
         console.line(line)
     if result.file is not None:
@@ -82,11 +82,12 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
 
 
 def _head_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
+    from rlexp.records.selection import configuration_name
+    from rlexp.text import format_count
+
     if result.selected:
-        default = ", which is the default configuration" if result.trial == 0 else ""
-        yield (
-            f"{result.experiment}: the winner is trial {result.trial} of {result.trials}{default}"
-        )
+        name = configuration_name(result.trial, result.winner)
+        yield f"{result.experiment}: {name} was chosen from {format_count(result.trials, 'trial')}"
         yield f"Selection rule: {result.rule}."
     if result.caution is not None:
         yield result.caution
@@ -94,7 +95,9 @@ def _head_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
 
 def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
     """A table of the searched hyperparameters, with all digits."""
-    trial = f"trial {result.trial}"
+    from rlexp.records.selection import configuration_name
+
+    trial = configuration_name(result.trial, result.winner)
     rows = [
         {
             "parameter": row.parameter,
@@ -117,12 +120,13 @@ def _exact(value: object) -> str | None:
     return json.dumps(value)
 
 
-def _score_line(measured: "PhaseScores") -> str:
+def _score_line(measured: "PhaseScores", winner: int | None) -> str:
     """The mean score of a phase with its interval, and the number of its runs."""
     from rlexp.metrics.estimate_text import sentence
+    from rlexp.records.selection import configuration_name
     from rlexp.text import format_count
 
-    name = f"trial {measured.trial}" if measured.trial else "default"
+    name = configuration_name(measured.trial, winner)
     seeds = f"{len(measured.scores)} of {format_count(measured.planned, f'{measured.phase} seed')}"
     if measured.mean is None:
         return f"{name}, {seeds}: no score"
@@ -143,6 +147,6 @@ def _comparison_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
         yield (f"Optimism of tuning ({difference}): {with_ends(result.optimism, digits)}")
     if result.improvement is not None:
         yield (
-            "Probability that a test run of the winner beats one of the default: "
+            "Probability that a test run of tuned beats one of the default: "
             f"{with_ends(result.improvement, 2)}"
         )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from rlexp.metrics import full_title
 from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
+from rlexp.protocol.seeds import Phase
+from rlexp.records.selection import configuration_name
 from rlexp.reports.analysis.estimates import (
     LabelPair,
     aggregates,
@@ -37,6 +39,10 @@ from rlexp.text import (
     join_names,
 )
 
+PHASE_CAVEATS = {
+    Phase.TUNING: "hyperparameters may have been chosen by these scores",
+    Phase.SELECTION: "the best configuration was chosen by these scores",
+}
 FEW_LABELS = 4
 """Most labels that the answer names one by one."""
 
@@ -66,6 +72,8 @@ def answer(report: ReportContext) -> Answer:
     if not scored:
         states = run_states_text(evidence.members)
         return Answer(tone=Tone.PROBLEM, text=f"no run has a score yet: {states}")
+    if evidence.phase is not Phase.TEST:
+        return _with_direction(_of_choosing(report), report)
     if len(evidence.labels) == 1:
         return _with_direction(_single(report), report)
     compared = pairs(report)
@@ -104,6 +112,40 @@ def _search(sweep: SweepEvidence) -> Answer:
         f"{format_number(value or 0.0, digits)}",
         basis="A tuning score overestimates, and is no result.",
     )
+
+
+def _of_choosing(report: ReportContext) -> Answer:
+    """The best of a phase that serves to choose, which is no result."""
+    phase, sweeps = report.evidence.phase, report.evidence.sweeps
+    best = _chosen(sweeps[0]) if len(sweeps) == 1 else _best_of_phase(report)
+    return Answer(
+        tone=Tone.WARNING,
+        text=f"{phase} runs decide nothing{best and f': {best}'}",
+        basis=f"{PHASE_CAVEATS[phase].capitalize()}, so they overestimate. Only test runs are "
+        "results.",
+    )
+
+
+def _chosen(sweep: SweepEvidence) -> str:
+    """The configuration that a sweep has chosen, or its best trial so far; empty without one."""
+    if sweep.selection is not None:
+        winner = sweep.selection.winner
+        return f"{configuration_name(winner, winner)} was chosen, and its test runs are the result"
+    best = incumbents(sweep)
+    return f"trial {best[-1].number} is the best so far" if best else ""
+
+
+def _best_of_phase(report: ReportContext) -> str:
+    """The label with the best score; empty where it has none."""
+    best, (name, _) = aggregates(report)[0], leading_metric(report)
+    if name not in best.intervals:
+        return ""
+    interval, phase = best.intervals[name], report.evidence.phase
+    shown = format_number(interval.estimate, interval.digits)
+    seeds = seeds_text(report.evidence, (best.label,), best.tasks)
+    several = len(report.evidence.labels) > 1
+    verb = f"has the best {phase} score," if several else f"has a {phase} score of"
+    return f"{best.label} {verb} {shown} {seeds}"
 
 
 def _single(report: ReportContext) -> Answer:

@@ -240,7 +240,7 @@ def configurations(evidence: Evidence) -> Judgement:
     if undecided:
         return ChecklistAnswer.NO, f"{join_names(undecided)} has not chosen a winner yet."
     winners = (
-        "; the section Winner of the sweep lists those of each winner, too"
+        "; the section Tuned configuration lists those of each sweep, too"
         if evidence.sweeps
         else ""
     )

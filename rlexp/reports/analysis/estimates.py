@@ -6,6 +6,7 @@ anchors, those of a single task are raw (`unit`). An estimate that cannot be com
 and never a smaller n.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -230,7 +231,7 @@ def unit(evidence: Evidence) -> str:
 
 
 def aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
-    """Every metric of every label over all tasks, in the order of the labels.
+    """Every metric of every label over all tasks, the label with the best score first.
 
     A label has no aggregates where it has no planned run or no score on a task. No label has any
     where a task has no anchors.
@@ -248,20 +249,51 @@ def _aggregates(report: ReportContext) -> tuple[LabelEstimates, ...]:
     for label in report.evidence.labels:
         reason = _gap(label, report.evidence) or (scale and without_anchors(scale, report))
         every.append(_estimates(label, report, report.evidence.tasks, scale, reason or None))
-    return tuple(every)
+    return _best_first(every, report, lower_is_better=is_reflected(report))
+
+
+def best_labels_first(report: ReportContext) -> tuple[str, ...]:
+    """The labels in the order of their leading metric over all tasks, those without it last."""
+    return tuple(estimates.label for estimates in aggregates(report))
+
+
+def _best_first(
+    estimates: Sequence[LabelEstimates], report: ReportContext, *, lower_is_better: bool
+) -> tuple[LabelEstimates, ...]:
+    """The estimates in the order of the leading metric; equal ones keep the order of the labels.
+
+    `lower_is_better` is about the scores. A metric may be better the lower it is, too.
+    """
+    name, metric = leading_metric(report)
+    sign = 1 if metric.higher_is_better is lower_is_better else -1
+
+    def rank(of_label: LabelEstimates) -> float:
+        estimate = of_label.intervals.get(name)
+        # A NaN would make the order depend on the order of the labels.
+        if estimate is None or math.isnan(estimate.estimate):
+            return math.inf
+        return sign * estimate.estimate
+
+    return tuple(sorted(estimates, key=rank))
 
 
 def per_task(report: ReportContext) -> tuple[LabelEstimates, ...]:
-    """Every metric of every label on every task, in units of its return; tasks outermost.
+    """Every metric of every label on every task, in units of its return.
 
+    Tasks are outermost. On each task, the label with the best score is first.
     A label without a planned run on a task has a reason instead of estimates.
     """
-    every = []
+    every: list[LabelEstimates] = []
+    capped = is_capped(leading_metric(report)[1])
     for task in report.evidence.tasks:
+        on_task = []
         for label in report.evidence.labels:
             cell = report.evidence.cell(label, task)
             reason = f"{label} has no planned run on {task}" if cell is None else _empty([cell])
-            every.append(_estimates(label, report, (task,), None, reason))
+            on_task.append(_estimates(label, report, (task,), None, reason))
+        # Capped metrics are of normalised scores, which are better the higher they are.
+        lower_is_better = report.evidence.lower_is_better(task) and not capped
+        every += _best_first(on_task, report, lower_is_better=lower_is_better)
     return tuple(every)
 
 

@@ -1,22 +1,23 @@
 """The summary card of a report: the answer, its figures, the cost and what is missing."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import fsum
 
 from rlexp.metrics.estimate_text import decimals_of_width, with_ends
 from rlexp.protocol.seeds import Phase
-from rlexp.records.selection import DEFAULT, Selection
+from rlexp.records.selection import DEFAULT, Selection, configuration_name
 from rlexp.reports.analysis.answer import answer, scored_by
 from rlexp.reports.analysis.cost import total_cost
 from rlexp.reports.analysis.curve_figures import (
     SCORE_BY_STEPS,
+    DrawnCurves,
     curve_figure,
     most_points,
     task_curves,
 )
 from rlexp.reports.analysis.estimates import aggregates, leading_metric
-from rlexp.reports.analysis.metric_figures import metric_panel
+from rlexp.reports.analysis.metric_figures import metric_panel, metric_title
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
 from rlexp.reports.analysis.winner_assessment import assess_winner
@@ -106,8 +107,20 @@ def _curves(report: ReportContext) -> Iterator[LineFigure]:
         drawn = task_curves(report, SCORE_BY_STEPS, task, single=False)
         if most_points(drawn) >= 2:
             figure = curve_figure(report, SCORE_BY_STEPS, number, task, drawn)
-            title = f"{task}: evaluations during training"
-            yield replace(figure, name=f"answer-curves-{number}", title=title, note="")
+            yield replace(
+                figure,
+                name=f"answer-curves-{number}",
+                title=f"{task}: evaluations during training",
+                note=_lines_and_bands(drawn, report),
+            )
+
+
+def _lines_and_bands(drawn: Sequence[DrawnCurves], report: ReportContext) -> str:
+    """What the lines and the bands of a small figure are, in few words."""
+    if not any(label.has_band for label in drawn):
+        return "Lines: IQM over runs."
+    level = format_percentage(report.settings.level)
+    return f"Lines: IQM over runs. Bands: {level} interval of the IQM at each step."
 
 
 def _sweep_tables(report: ReportContext) -> Iterator[Table]:
@@ -131,26 +144,33 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
         means = [None if s is None or s.mean is None else s.mean.estimate for s in scores]
         counts = " and ".join(dict.fromkeys(map(str, seeds)))
         rows.append((phase, *means, counts))
-    names = [f"winner (trial {selection.winner})", "default"][: len(trials)]
+    names = [configuration_name(trial, selection.winner) for trial in trials]
     gap = assessment.optimism
     overstated = ""
     if gap is not None:
         shown = with_ends(gap, decimals_of_width(gap))
-        overstated = f"Optimism of tuning (tuning score minus test score): {shown}. "
+        overstated = f" Optimism of tuning (tuning score minus test score): {shown}."
     return Table(
         name="answer-phases",
         title="Mean score by phase",
         columns=tuple(TableColumn(title=title) for title in ("phase", *names, "seeds")),
         rows=tuple(rows),
-        note=f"{overstated}Only test scores are results.",
+        note=f"Only test scores are results, and their {_leading_title(report)} decides, not the "
+        f"mean.{overstated}",
     )
+
+
+def _leading_title(report: ReportContext) -> str:
+    _, metric = leading_metric(report)
+    return metric_title(metric, report)
 
 
 def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
     """The searched hyperparameters: default, and winner or best so far."""
     table = settings_table(sweep, evidence)
     searched = len(sweep.definition.space.parameters)
-    kept = [k for k in (0, 2, 3) if k < len(table.columns)]
+    default_won = sweep.selection is not None and sweep.selection.winner == DEFAULT
+    kept = [k for k in ((0, 2) if default_won else (0, 2, 3)) if k < len(table.columns)]
     shown = min(searched, MOST_PARAMETERS)
     more = f"{searched - shown} further parameters: see below." if searched > shown else ""
     return Table(

@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
-from rlexp.records.selection import DEFAULT
+from rlexp.records.selection import DEFAULT, TUNED, configuration_name
 from rlexp.reports.drawing.blocks import (
     Block,
     PointSeries,
@@ -131,7 +131,7 @@ def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     ]
     rest = _other_settings(sweep, evidence)
     others = [(key, None, default, won, *[None] * (len(chosen) - 1)) for key, default, won in rest]
-    titles = [f"trial {t.number}{_role(t, sweep)}" for t in chosen]
+    titles = [_title(t, sweep) for t in chosen]
     return Table(
         name=f"winner-settings{name_suffix(sweep, evidence)}",
         title=sweep_title("Every hyperparameter", sweep, evidence),
@@ -150,10 +150,10 @@ def _columns(sweep: SweepEvidence) -> list[TrialEvidence]:
     return [trial for n in numbers if (trial := by_number(sweep, n)) is not None]
 
 
-def _role(trial: TrialEvidence, sweep: SweepEvidence) -> str:
+def _title(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     if sweep.selection is None:
-        return " (best so far)"
-    return " (winner)" if trial.number == sweep.selection.winner else ""
+        return f"trial {trial.number} (best so far)"
+    return point_name(trial, sweep)
 
 
 def _other_settings(
@@ -183,9 +183,7 @@ def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
     )
 
 
-TUNED = "tuned"
-"""Label of the winner's test runs; the default configuration has another label."""
-KINDS = ("complete", "screened", "pruned", "failed", "unfinished", "default", "winner")
+KINDS = ("complete", "screened", "pruned", "failed", "unfinished", "default", TUNED)
 """Kinds of trials in drawing order; a screened trial could not win."""
 OBJECTIVES = {
     "score": "score",
@@ -228,7 +226,7 @@ def trial_kind(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     if _is_default(trial, sweep):
         return "default"
     if sweep.selection is not None and sweep.selection.winner == trial.number:
-        return "winner"
+        return TUNED
     return "screened" if trial.state == "complete" and not trial.eligible else trial.state
 
 
@@ -287,10 +285,11 @@ def clouds(
 
 
 def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
-    """Name of a trial's point: its number and its roles."""
-    won = sweep.selection is not None and sweep.selection.winner == trial.number
-    roles = [w for w in ("default" * _is_default(trial, sweep), "winner" * won) if w]
-    return f"trial {trial.number}" + (f" ({', '.join(roles)})" if roles else "")
+    """Name of a trial's configuration: its role and its number."""
+    if sweep.imported:
+        return f"trial {trial.number}"
+    winner = None if sweep.selection is None else sweep.selection.winner
+    return configuration_name(trial.number, winner)
 
 
 def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> LabelTaskRuns | None:

@@ -54,7 +54,7 @@ SHAPES: Mapping[str, str] = {
     "failed": "triangle",
     "unfinished": "plus",
     "default": "diamond",
-    "winner": "star",
+    "tuned": "star",
 }
 """Shapes of points whose label is the state or the role of a trial."""
 

@@ -23,6 +23,7 @@ from rlexp.reports.figures.canvas import (
     set_y,
     title,
 )
+from rlexp.text import name_with_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,7 +169,7 @@ def _marks(axes: "Axes", marks: Sequence[tuple[str, float]]) -> None:
     for name, value in marks:
         axes.axhline(value, color=PALE, linewidth=0.7, dashes=(4, 3), zorder=1.5)
         axes.annotate(
-            label(name),
+            label(name_with_value(name, value)),
             (0, value),
             xycoords=("axes fraction", "data"),
             xytext=(3, 1.5),

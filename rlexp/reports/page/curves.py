@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rlexp.reports.drawing.axes import AxisScale, Tick, scale
 from rlexp.reports.drawing.blocks import FigureLine, LineFigure
 from rlexp.reports.drawing.palette import Style
-from rlexp.text import MOST_DECIMALS, decimals_for_span
+from rlexp.text import MOST_DECIMALS, decimals_for_span, name_with_value
 
 TICKS = 5
 
@@ -82,7 +82,7 @@ def line_plot(figure: LineFigure, styles: Mapping[str, Style]) -> LinePlot:
     if scales is None:
         return LinePlot(figure=figure, labels=labels)
     x, y = scales
-    marks = ((name, y.at(value)) for name, value in figure.marks)
+    marks = ((name_with_value(name, value), y.at(value)) for name, value in figure.marks)
     return LinePlot(
         figure=figure,
         labels=labels,

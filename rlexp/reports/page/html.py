@@ -6,8 +6,8 @@ A live page is the same page with a strip of states and a script that asks its s
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import groupby
@@ -163,13 +163,37 @@ def draw_card(study: ReportDocument, styles: Mapping[str, Style]) -> PageCard | 
     card = study.card
     if card is None:
         return None
-    curves = [line_plot(figure, styles) for figure in card.curves]
+    shown = _first_labels(card)
+    curves = [line_plot(_only(figure, shown), styles) for figure in card.curves]
+    intervals = None if card.intervals is None else _first_rows(card.intervals)
     return PageCard(
         card=card,
-        intervals=None if card.intervals is None else forest_plot(card.intervals, styles),
+        intervals=None if intervals is None else forest_plot(intervals, styles),
         curves=BlockGroup(kind="lines", blocks=curves) if curves else None,
         tables=[drawn_table(table, styles) for table in card.tables],
     )
+
+
+def _first_labels(card: SummaryCard) -> frozenset[str]:
+    """The labels with a row on the card; none where every label fits."""
+    marks = [m for panel in card.intervals.panels for m in panel.marks] if card.intervals else []
+    return frozenset(m.label for m in marks[:MOST_ROWS]) if len(marks) > MOST_ROWS else frozenset()
+
+
+def _first_rows(figure: IntervalFigure) -> IntervalFigure:
+    """The interval figure of a card with as many labels as fit on a screen."""
+    (panel,) = figure.panels
+    if len(panel.marks) <= MOST_ROWS:
+        return figure
+    note = f"The first {MOST_ROWS} of {len(panel.marks)} labels; Aggregates has all. {figure.note}"
+    return replace(figure, panels=(replace(panel, marks=panel.marks[:MOST_ROWS]),), note=note)
+
+
+def _only(figure: LineFigure, labels: Collection[str]) -> LineFigure:
+    """The figure with the lines of some labels; of all labels where none is named."""
+    if not labels:
+        return figure
+    return replace(figure, lines=tuple(line for line in figure.lines if line.label in labels))
 
 
 def draw_films(study: ReportDocument, addresses: Mapping[str, str]) -> list[PageFilm]:
@@ -244,6 +268,8 @@ def _drawn_figure(block: Figure, styles: Mapping[str, Style]) -> object:
 
 
 HERE = Path(__file__).parent
+MOST_ROWS = 8
+"""Most labels on the card: it fits on the screen of a laptop."""
 CSS = ("style.css", "card.css", "films.css", "points.css", "print.css")
 LIVE_CSS = (*CSS, "heat_map.css", "live.css")
 """Style sheets of every live page. A live page cannot add one later, because of its policy."""

@@ -8,7 +8,7 @@ from rlexp.metrics.estimate_text import digits_of, ends, full_text, has_too_few_
 from rlexp.reports.drawing.axes import INTERVAL_PADDING, AxisScale, Tick, scale
 from rlexp.reports.drawing.blocks import IntervalFigure, IntervalMark, Panel
 from rlexp.reports.drawing.palette import Style
-from rlexp.text import decimals_for_span, format_number
+from rlexp.text import decimals_for_span, format_number, name_with_value
 
 TICKS = 4
 NARROW = 8
@@ -79,7 +79,9 @@ def _panel(panel: Panel, styles: Mapping[str, Style]) -> ForestPanel:
     marked = [value for _, value in panel.marked] if panel.marks else []
     drawn = scale(panel.axis, (*_values(panel), *marked), INTERVAL_PADDING)
     digits = decimals_for_span(drawn.high - drawn.low) if drawn else 2
-    places = ((name, _percentage(drawn, value)) for name, value in panel.marked)
+    places = (
+        (name_with_value(name, value), _percentage(drawn, value)) for name, value in panel.marked
+    )
     return ForestPanel(
         title=panel.title,
         axis=panel.axis.title,

@@ -14,6 +14,7 @@ from rlexp.reports.drawing.point_layout import (
     scatter_layout,
 )
 from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
+from rlexp.text import name_with_value
 
 TICKS = 5
 CROWDED = (100, 400)
@@ -98,7 +99,7 @@ def scatter_plot(figure: ScatterFigure, styles: Mapping[str, Style]) -> ScatterP
     if drawn is None:
         return ScatterPlot(figure=figure, labels=labels)
     x, y = drawn.x, drawn.y
-    marks = ((name, y.at(value)) for name, value in figure.marks)
+    marks = ((name_with_value(name, value), y.at(value)) for name, value in figure.marks)
     return ScatterPlot(
         figure=figure,
         labels=labels,

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rlexp.records.selection import TUNED
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
@@ -84,7 +85,8 @@ def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, floa
     winner = test_cell(sweep, evidence, tuned=True)
     default = test_cell(sweep, evidence, tuned=False)
     if winner is not None and winner.n:
-        yield "winner on test seeds", float(winner.scores.mean())
+        name = TUNED if winner is not default else "default"
+        yield f"{name} on test seeds", float(winner.scores.mean())
     if default is not None and default.n and default is not winner:
         yield "default on test seeds", float(default.scores.mean())
 

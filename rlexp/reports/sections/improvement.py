@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.reports.analysis.estimates import best_labels_first
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -58,7 +59,7 @@ class ImprovementSection:
         pairs = _pairs(report)
         table = _table(report.evidence, pairs)
         some = any(pair.interval for pair in pairs)
-        figure = [_matrix(labels, pairs)] if some else []
+        figure = [_matrix(best_labels_first(report), pairs)] if some else []
         minimised = any(cell.lower_is_better for cell in report.evidence.cells.values())
         about = ABOUT.replace("scores higher", "scores better") if minimised else ABOUT
         blocks: tuple[Block, ...] = (Text(text=about), *figure, *_doubts(pairs), table)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rlexp.metrics import title_over
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.answer import PHASE_CAVEATS
 from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
@@ -20,12 +21,6 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text, state
 from rlexp.text import decimals_for_span, format_count, join_names
-
-PHASE_CAVEATS = {
-    Phase.TUNING: "hyperparameters may have been chosen by these scores",
-    Phase.SELECTION: "the winner was chosen by these scores",
-}
-
 
 WHY = (
     "A run continues from a checkpoint bit for bit or restarts from the first step, and the same "

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.space import Choice, Integer, Parameter
+from rlexp.records.selection import TUNED
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     is_minimised,
     name_suffix,
     objective,
+    point_name,
     shown,
     sweep_title,
     trial_kind,
@@ -28,7 +30,7 @@ from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 
 MOST = 500
 """Maximal number of trials in a figure; the best ones are drawn."""
-MARKED = ("winner", "default")
+MARKED = (TUNED, "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def _thread(
     role = trial_kind(trial, sweep)
     value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
     return TrialLine(
-        name=f"{role} ({trial.number})" if role in MARKED else f"trial {trial.number}",
+        name=point_name(trial, sweep),
         values=(*(_place(c, trial.parameters) for c in coordinates), value),
         value=value,
         marked=role in MARKED,

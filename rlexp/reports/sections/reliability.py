@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import UNKNOWN, Ends, Estimator, largest_difference
 from rlexp.records.run import LARGEST_SCORE, State
+from rlexp.reports.analysis.estimates import best_labels_first
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import possible_scores, scale_of
@@ -226,7 +227,7 @@ class ReliabilitySection:
     def part(self, report: ReportContext) -> SectionContent | None:
         """Compute the part; `None` where no run is planned."""
         evidence = report.evidence
-        pairs = [(task, label) for task in evidence.tasks for label in evidence.labels]
+        pairs = [(task, label) for task in evidence.tasks for label in best_labels_first(report)]
         if not pairs:
             return None
         cells = [evidence.cell(label, task) for task, label in pairs]

@@ -8,6 +8,7 @@ import numpy as np
 from rlexp.metrics.estimate import Ends, Estimate
 from rlexp.records.run import State
 from rlexp.reports.analysis.curves import LabelLines, aggregate_curve, by_steps
+from rlexp.reports.analysis.estimates import best_labels_first
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import (
@@ -127,12 +128,11 @@ def _drawn(
 
 def _table(report: ReportContext, scale: AnchorsByTask | None) -> Table:
     evidence = report.evidence
-    areas_by_cell = {
-        (t, k): _areas(evidence, k, t) for t in evidence.tasks for k in evidence.labels
-    }
+    labels = best_labels_first(report)
+    areas_by_cell = {(t, k): _areas(evidence, k, t) for t in evidence.tasks for k in labels}
     rows = [_row(report, task, label, areas) for (task, label), areas in areas_by_cell.items()]
     if scale and not without_anchors(scale, report):
-        rows += [_over_all(report, label, scale, areas_by_cell) for label in evidence.labels]
+        rows += [_over_all(report, label, scale, areas_by_cell) for label in labels]
     table = Table(
         name="areas",
         title="Area under the evaluation curve",

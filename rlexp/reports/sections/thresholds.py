@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from rlexp.records.run import State
+from rlexp.reports.analysis.estimates import best_labels_first
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.score_words import about_scores
 from rlexp.reports.drawing.blocks import (
@@ -152,7 +153,7 @@ class TimeToThresholdSection:
         declared = {task: evidence.reference(task).get("threshold") for task in evidence.tasks}
         thresholds = {task: float(value) for task, value in declared.items() if value is not None}
         runs = {
-            task: [follow(evidence, label, task, threshold) for label in evidence.labels]
+            task: [follow(evidence, label, task, threshold) for label in best_labels_first(report)]
             for task, threshold in thresholds.items()
         }
         level, every = report.settings.level, list(runs.values())

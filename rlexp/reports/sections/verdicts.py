@@ -14,6 +14,7 @@ from rlexp.reports.analysis.estimates import (
     LabelEstimates,
     LabelPair,
     aggregates,
+    best_labels_first,
     is_reflected,
     leading_metric,
     order_of_difference,
@@ -133,7 +134,7 @@ def _rule(report: ReportContext) -> str:
 
 def _matrix(report: ReportContext, compared: Sequence[LabelPair]) -> Iterator[Block]:
     """Table with the verdict on every pair of three labels or more: row against column."""
-    labels = report.evidence.labels
+    labels = best_labels_first(report)
     if not 3 <= len(labels) <= MOST_COLUMNS:
         return
     words = {(pair.first, pair.second): _relation(pair.first, pair, report) for pair in compared}

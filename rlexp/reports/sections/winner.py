@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from rlexp.metrics.estimate_text import with_ends
-from rlexp.records.selection import DEFAULT, Selection
+from rlexp.records.selection import DEFAULT, TUNED, Selection
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
@@ -51,7 +51,7 @@ class WinnerSection:
         """Compute the part; `None` where there is no sweep."""
         blocks = tuple(b for sweep in report.evidence.sweeps for b in _blocks(sweep, report))
         return (
-            SectionContent(name="winner", title="Winner of the sweep", blocks=blocks)
+            SectionContent(name="winner", title="Tuned configuration", blocks=blocks)
             if blocks
             else None
         )
@@ -92,7 +92,7 @@ def _undecided(sweep: SweepEvidence) -> Callout:
 
 def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment) -> Callout:
     test = assessment.of("test", selection.winner)
-    head = f"Trial {selection.winner} of {len(sweep.trials)} won {sweep.experiment}"
+    head = f"{TUNED} is trial {selection.winner} of {len(sweep.trials)} of {sweep.experiment}"
     if selection.winner == DEFAULT:
         head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
     if test is None or test.mean is None:
@@ -119,8 +119,8 @@ def _against_default(assessment: WinnerAssessment) -> str:
         return ""
     return (
         f" The default scores {with_ends(default.mean, default.mean.digits)} on "
-        f"{_seeds(default)}; a run of the "
-        f"winner beats one of the default with probability {_told(chance, 2)}."
+        f"{_seeds(default)}; a run of {TUNED} beats one of the default with probability "
+        f"{_told(chance, 2)}."
     )
 
 
@@ -195,9 +195,11 @@ def _observed(
     sweep: SweepEvidence, selection: Selection, assessment: WinnerAssessment
 ) -> Iterator[tuple[Value, ...]]:
     phases = ("test", "tuning") if sweep.score_minimised else ("tuning", "test")
-    meaning = f"{phases[0]} score of the winner minus its {phases[1]} score, Welch's interval"
+    meaning = (
+        f"{phases[0]} score of {_subject(selection)} minus its {phases[1]} score, Welch's interval"
+    )
     if assessment.optimism is None:
-        meaning = "needs scores of the winner on tuning seeds and on test seeds"
+        meaning = "needs its scores on tuning seeds and on test seeds"
     yield "optimism", assessment.optimism, meaning
     test = assessment.of("test", selection.winner)
     if assessment.optimism is not None and test is not None and test.mean is not None:
@@ -223,7 +225,8 @@ def _expected(
     tuning = assessment.of("tuning", selection.winner)
     if tuning is not None and tuning.mean is not None:
         meaning = (
-            "tuning score of the winner shrunk towards the mean; a diagnostic, not a test score"
+            f"tuning score of {_subject(selection)} shrunk towards the mean; a diagnostic, "
+            "not a test score"
         )
         merit = merit_sign(sweep) * tuning.mean.estimate
         yield "shrunken estimate", merit_sign(sweep) * model.shrunken(merit), meaning
@@ -260,7 +263,7 @@ def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -
         rows=tuple(
             (
                 f.number,
-                "winner" if f.number == selection.winner else "finalist",
+                _role(f.number, selection),
                 mean(f.tuning),
                 len(f.tuning),
                 mean(f.selection),
@@ -270,6 +273,17 @@ def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -
         ),
         note="Means over seeds.",
     )
+
+
+def _subject(selection: Selection) -> str:
+    return "the default" if selection.winner == DEFAULT else TUNED
+
+
+def _role(trial: int, selection: Selection) -> str:
+    """The role of a finalist: the winner has the label of its test runs."""
+    if trial != selection.winner:
+        return "finalist"
+    return "default" if trial == DEFAULT else TUNED
 
 
 def _short(value: float | None) -> str:

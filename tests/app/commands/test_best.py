@@ -24,6 +24,7 @@ from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
+from rlexp.records.selection import configuration_name
 from rlexp.reports.drawing.blocks import Table
 from rlexp.store.sweeps import read_selection, read_trials
 
@@ -92,7 +93,7 @@ def test_the_hyperparameters_stand_beside_the_defaults(stored: StoredSweep) -> N
         assert values == (row.default, row.value)
     printed = give(stored.study.folder, "best", "made_up")
     assert repr(rows["learning_rate"].value) in printed
-    assert f"the winner is trial {result.trial} of 8" in printed
+    assert f"{configuration_name(result.trial, result.trial)} was chosen from 8 trials" in printed
 
 
 def test_before_the_selection_the_incumbent_is_called_no_result(searching: StoredSweep) -> None:
@@ -126,7 +127,7 @@ def test_a_trial_that_was_not_selected_is_called_so(stored: StoredSweep) -> None
     assert f"Trial {other} was not selected: made_up selected trial {chosen.winner}." in printed
     assert "It has no test scores" in printed
     assert f"trial {other}, 1 of 3 tuning seeds" in printed
-    assert "the winner is" not in printed
+    assert "was chosen from" not in printed
     assert f"rlexp run --from-sweep made_up --trial {other}" in printed
     words = ["made_up", "--trial", str(other), "--format"]
     assert f"It was not selected: the winner is trial {chosen.winner}." in give(

@@ -17,6 +17,7 @@ from rlexp.console.sweep import SweepLines
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Event, RunStarted
 from rlexp.records.run import RunRecord
+from rlexp.records.selection import configuration_name
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -29,7 +30,7 @@ def test_winner_is_named_beside_the_best_on_tuning_seeds(tmp_path: Path) -> None
     best, winner = (f.number for f in selection.finalists)
     assert winner == selection.winner
     text = rlexp(tmp_path, "status", "made_up").out
-    assert f"(trial {best}) · winner trial {winner}" in text
+    assert f"(trial {best}) · chosen {configuration_name(winner, winner)}" in text
 
 
 def reversed_by_selection(spec: RunSpec) -> float:

@@ -21,6 +21,7 @@ from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.selection import configuration_name
 from rlexp.store.runs import write_experiment
 from rlexp.store.sweeps import read_selection, read_trials
 from rlexp.text import format_parameters
@@ -107,7 +108,7 @@ def test_status_and_show_have_one_best_trial_and_its_parameters(
             assert (3, sweep_document["best"]["value"]) == (trial["seeds"], trial["value"])
     for command in ("status", "show"):
         printed = rlexp(folder, command, "made_up").out
-        assert f"winner trial {winner}: learning_rate=" in printed
+        assert f"{configuration_name(winner, winner)}: learning_rate=" in printed
         assert printed.count("the best so far") <= 1
 
 
@@ -156,7 +157,7 @@ def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
     before = len(stored.paths.runs())
     assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console())
     printed = output(capsys)
-    for text in ("nothing to run", "won made_up", "Scores by phase", "Cost: tuning 12 runs"):
+    for text in ("nothing to run", "tuned is trial", "Scores by phase", "Cost: tuning 12 runs"):
         assert text in printed
     assert before == len(stored.paths.runs())
     commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
@@ -293,7 +294,7 @@ def test_the_report_of_a_sweep_has_its_sections(tmp_path: Path) -> None:
     report(ReportRequest(targets=("made_up",)), stored.study)
     page = (tmp_path / "reports" / "made_up" / "report.html").read_text()
     for text in (
-        "Winner of the sweep",
+        "Tuned configuration",
         "Optimisation history",
         "Parallel",
         "PED-ANOVA",

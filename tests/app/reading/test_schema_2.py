@@ -59,7 +59,7 @@ def test_names_tags_and_notes_stay(workspace: Path) -> None:
 
 def test_the_winner_of_a_sweep_stays(workspace: Path) -> None:
     """The choice of a sweep is read and not made again."""
-    assert "the winner is trial 1 of 2" in give(workspace, "best", "searched")
+    assert "tuned (trial 1) was chosen from 2 trials" in give(workspace, "best", "searched")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The answer of a report on one line, and the card that shows it."""
 
+from dataclasses import replace
+
 import pytest
 from evidence_samples import (
     CARTPOLE,
@@ -11,6 +13,8 @@ from evidence_samples import (
     of_scores,
     one_label,
     one_run,
+    one_seed,
+    tuning_phase,
     typical,
 )
 from part_blocks import notices, part_of, table
@@ -163,11 +167,13 @@ def test_the_card_of_a_sweep_shows_phases_and_parameters() -> None:
     """Winner and default stand beside each other, in every phase and for every parameter."""
     tables = {t.name: t for t in summary_card(inquiry(swept())).tables}
     phases = tables["answer-phases"]
-    assert ["phase", "winner (trial 5)", "default", "seeds"] == [c.title for c in phases.columns]
+    assert ["phase", "tuned (trial 5)", "default (trial 0)", "seeds"] == [
+        c.title for c in phases.columns
+    ]
     assert ("test", 450.0, 320.0, "5") == phases.rows[-1]
     assert "Optimism of tuning (tuning score minus test score): " in phases.note
     titles = [column.title for column in tables["answer-parameters"].columns]
-    assert ["parameter", "default", "trial 5 (winner)"] == titles
+    assert ["parameter", "default", "tuned (trial 5)"] == titles
 
 
 def test_a_search_without_a_winner_states_no_result() -> None:
@@ -175,3 +181,43 @@ def test_a_search_without_a_winner_states_no_result() -> None:
     reply = answer(inquiry(searching()))
     assert "has no winner yet" in reply.text
     assert "overestimates" in reply.basis
+
+
+def test_the_answer_about_tuning_runs_says_that_they_decide_nothing() -> None:
+    """The headline itself has the warning, and calls no label better than another."""
+    reply = answer(inquiry(tuning_phase()))
+    assert reply.text.startswith("tuning runs decide nothing: ")
+    assert "better than" not in reply.text
+    assert "Only test runs are results." in reply.basis
+    assert Tone.WARNING is reply.tone
+
+
+def test_tuning_runs_of_a_sweep_name_the_chosen_configuration() -> None:
+    """After the selection, the highest tuning score says nothing about which trial was chosen."""
+    reply = answer(inquiry(replace(tuning_phase(), sweeps=swept().sweeps)))
+    assert "tuned (trial 5) was chosen, and its test runs are the result" in reply.text
+
+
+def test_labels_are_shown_with_the_best_first() -> None:
+    """Rows are sorted by score, whatever the order of the labels."""
+    low, high = [100.0, 101.0, 99.0, 102.0], [475.0, 474.0, 473.0, 476.0]
+    sample = inquiry(of_scores({A2C: low, PPO: high}))
+    assert ["ppo", "a2c"] == [e.label for e in aggregates(sample)]
+    assert ["a2c", "ppo"] == list(sample.evidence.labels)
+    figure = summary_card(sample).intervals
+    assert figure is not None
+    assert ["ppo", "a2c"] == [mark.label for mark in figure.panels[0].marks]
+
+
+def test_the_card_says_what_lines_and_bands_are() -> None:
+    """A small curve has a note about its band, and only about one that is drawn."""
+    (curve, *_) = summary_card(inquiry(typical())).curves
+    assert "Lines: IQM over runs. Bands: 95 % interval of the IQM at each step." == curve.note
+    (bare, *_) = summary_card(inquiry(one_seed())).curves
+    assert "Lines: IQM over runs." == bare.note
+
+
+def test_the_card_says_which_aggregate_decides() -> None:
+    """Mean scores by phase stand beside an IQM: the note says that the IQM decides."""
+    phases, _ = summary_card(inquiry(swept())).tables
+    assert "Only test scores are results, and their IQM decides, not the mean." in phases.note

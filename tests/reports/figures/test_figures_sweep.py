@@ -97,7 +97,7 @@ def test_stairs_and_marks_lie_behind_points() -> None:
     stairs = next(n for n in figure.axes[0].lines if n.get_drawstyle() == "steps-post")
     points = [n for n in figure.axes[0].lines if n.get_marker() in {"o", "x"}]
     assert all(stairs.get_zorder() < cloud.get_zorder() for cloud in points)
-    assert {"solved", "best", "complete", "pruned"} <= set(texts(figure))
+    assert {"solved 0.90", "best", "complete", "pruned"} <= set(texts(figure))
 
 
 def test_named_ticks_are_turned_where_they_need_room() -> None:

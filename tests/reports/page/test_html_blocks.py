@@ -94,7 +94,7 @@ def test_an_interval_lies_on_its_axis() -> None:
     (row,) = panel_plot.rows
     assert (50, (30, 70), [10, 90]) == (row.at, row.bar, row.dots)
     assert ("5.0", "[3.0, 7.0]") == (row.estimate, row.ends)
-    assert [("solved", 75)] == panel_plot.marked
+    assert [("solved 7.5", 75)] == panel_plot.marked
     assert ["0", "2", "4", "6", "8", "10"] == [tick.text for tick in panel_plot.ticks]
 
 

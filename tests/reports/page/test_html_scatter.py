@@ -62,7 +62,7 @@ def test_curves_lie_behind_and_marks_have_names() -> None:
     plot = plot_with(lines=(line,), marks=(("solved", 0.75),))
     expected = "M0 7500L5000 7500L5000 5000L10000 5000L10000 0"
     assert [("line", expected)] == [(path.kind, path.d) for path in plot.paths]
-    assert [("solved", 25)] == plot.marks
+    assert [("solved 0.75", 25)] == plot.marks
     assert (("complete", "best"), ("complete",)) == (plot.labels, plot.dotted)
 
 

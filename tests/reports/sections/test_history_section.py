@@ -37,14 +37,14 @@ def test_kinds_of_trials_are_separate() -> None:
     """Each kind of trial has its own points, at the end of the trial."""
     scatter = figure(swept())
     clouds = {cloud.label: cloud for cloud in scatter.clouds}
-    assert ["complete", "screened", "default", "winner"] == list(clouds)
+    assert ["complete", "screened", "default", "tuned"] == list(clouds)
     assert (("trial 2",), (60_000.0,), (430.0,)) == (
         clouds["complete"].names,
         clouds["complete"].x,
         clouds["complete"].y,
     )
-    assert ("trial 5 (winner)",) == clouds["winner"].names
-    assert ("trial 0 (default)",) == clouds["default"].names
+    assert ("tuned (trial 5)",) == clouds["tuned"].names
+    assert ("default (trial 0)",) == clouds["default"].names
     assert 6 == len(clouds["screened"].x)
 
 
@@ -82,9 +82,9 @@ def test_the_incumbent_of_a_minimised_objective_falls() -> None:
 
 def test_test_scores_are_horizontal_lines() -> None:
     """Test scores of winner and default are lines; a default that won has one line."""
-    expected = (("winner on test seeds", 450.0), ("default on test seeds", 320.0))
+    expected = (("tuned on test seeds", 450.0), ("default on test seeds", 320.0))
     assert expected == figure(swept()).marks
-    assert (("winner on test seeds", 320.0),) == figure(default_won()).marks
+    assert (("default on test seeds", 320.0),) == figure(default_won()).marks
     assert () == figure(searching()).marks
 
 

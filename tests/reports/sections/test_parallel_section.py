@@ -53,7 +53,7 @@ def test_an_axis_for_each_parameter_and_one_for_the_value() -> None:
 
 def test_a_thread_by_hand() -> None:
     """The line of the default has the index of its choice, a colour and the front position."""
-    default = thread(figure(swept()), "default (0)")
+    default = thread(figure(swept()), "default (trial 0)")
     assert (3e-4, 10.0, 1.0, 1.0, 330.0) == default.values
     assert (330.0, True) == (default.value, default.marked)
 
@@ -75,7 +75,7 @@ def test_missing_values_interrupt_the_line() -> None:
 def test_winner_and_default_stand_in_front() -> None:
     """Winner and default are marked, and no other trial."""
     marked_names = [t.name for t in figure(swept()).threads if t.marked]
-    assert ["default (0)", "winner (5)"] == marked_names
+    assert ["default (trial 0)", "tuned (trial 5)"] == marked_names
 
 
 def test_axes_extend_to_defaults_outside_their_ranges() -> None:
@@ -83,7 +83,7 @@ def test_axes_extend_to_defaults_outside_their_ranges() -> None:
     parallel_figure = figure(odd_values())
     assert ("linear", "mlp", "cnn") == parallel_figure.coordinates[2].names
     assert 0.0 == parallel_figure.coordinates[1].low
-    assert (None, 0.0, 2.0, None) == thread(parallel_figure, "default (0)").values[:4]
+    assert (None, 0.0, 2.0, None) == thread(parallel_figure, "default (trial 0)").values[:4]
 
 
 @pytest.mark.parametrize(("minimise", "third_trial"), [(False, 7), (True, 10)])
@@ -94,7 +94,7 @@ def test_of_many_trials_the_best_are_drawn(
     monkeypatch.setattr(parallel, "MOST", 3)
     parallel_figure = figure(minimised() if minimise else swept())
     expected = [0, 5, third_trial]
-    assert expected == sorted(int(t.name.split()[1].strip("()")) for t in parallel_figure.threads)
+    assert expected == sorted(int(t.name.split()[-1].strip("()")) for t in parallel_figure.threads)
     assert parallel_figure.note.startswith("The best 3 of 12 trials; 9 are not drawn.")
 
 

@@ -21,16 +21,20 @@ from part_blocks import column, notices, of_kind, part_of, table
 
 from rlexp.reports.drawing.blocks import IntervalFigure, Tone
 from rlexp.reports.sections.tasks import TasksSection
+from rlexp.stats.interval import Interval
 
 
 def test_a_row_for_every_label_on_every_task() -> None:
-    """Rows are sorted by task, with scores of planned runs."""
+    """Rows are sorted by task and then by score, the best first, with the planned runs."""
     tasks_table = table(part_of(TasksSection(), incomplete()), "tasks")
     assert [CARTPOLE] * 3 + [PENDULUM] * 3 == column(tasks_table, "task")
-    assert ["ppo", "a2c", "dqn"] * 2 == column(tasks_table, "label")
-    assert ["5 of 5", "1 of 5", "5 of 5", "5 of 5", "5 of 5", "5 of 5"] == column(
-        tasks_table, "runs"
-    )
+    iqms = [row[3].estimate for row in tasks_table.rows if isinstance(row[3], Interval)]
+    for on_task in (iqms[:3], iqms[3:]):
+        assert sorted(on_task, reverse=True) == on_task
+    labels, runs = column(tasks_table, "label"), column(tasks_table, "runs")
+    assert [{"ppo", "a2c", "dqn"}] * 2 == [set(labels[:3]), set(labels[3:])]
+    assert "1 of 5" == runs[labels.index("a2c")]
+    assert 5 == runs.count("5 of 5")
 
 
 def test_least_and_greatest_run_by_hand() -> None:

@@ -31,7 +31,7 @@ def test_each_trial_has_a_state_and_a_reason() -> None:
     """The state marks screened trials, and the last column has reasons."""
     trials_table = table(part_of(TrialsSection(), swept()), "trials")
     states = column(trials_table, "state")
-    assert "complete, winner" == states[5]
+    assert "complete, tuned" == states[5]
     assert ["screened", "complete", "pruned", "screened"] == states[1:5]
     assert ["failed", "unfinished"] == [states[6], states[11]]
     remarks = column(trials_table, "remark")

@@ -44,10 +44,8 @@ def test_the_verdict_is_about_test_scores() -> None:
     tone, text = notices(part_of(WinnerSection(), swept()))[0]
     assert Tone.GOOD is tone
     runs = "450 [431, 469] (n = 5: 430, 440, 450, 460, 470)"
-    assert text.startswith(f"Trial 5 of 12 won sample; it scores {runs} on 5 test seeds. ")
-    assert (
-        "(n = 5: 300, 310, 320, 330, 340) on 5 test seeds; a run of the winner beats one" in text
-    )
+    assert text.startswith(f"tuned is trial 5 of 12 of sample; it scores {runs} on 5 test seeds. ")
+    assert "(n = 5: 300, 310, 320, 330, 340) on 5 test seeds; a run of tuned beats one" in text
     assert "with probability 1.00 (no interval: on each task every run" in text
     assert " Tuning overestimated the score by 40 [18, 62]." in text
 
@@ -120,7 +118,7 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
 def test_every_hyperparameter_is_listed_with_its_default() -> None:
     """Searched parameters with ranges come first, then others, with a column per finalist."""
     settings_table = table(part_of(WinnerSection(), swept()), "winner-settings")
-    titles = ["parameter", "searched", "default", "trial 5 (winner)", "trial 2"]
+    titles = ["parameter", "searched", "default", "tuned (trial 5)", "trial 2"]
     assert titles == [c.title for c in settings_table.columns]
     expected = (LEARNING_RATE, "1e-05 to 0.1, log", "0.0003", "0.0251189", "0.00912011")
     assert expected == settings_table.rows[0]
@@ -136,7 +134,7 @@ def test_the_selection_rule_is_stated() -> None:
     assert "the finalist with the best mean on selection seeds. There were 2 finalists" in text
     assert "fixed before the first test run existed" in text
     finalists_table = table(part, "winner-finalists")
-    assert (5, "winner", 490.0, 3, 465.0, 4) == finalists_table.rows[0]
+    assert (5, "tuned", 490.0, 3, 465.0, 4) == finalists_table.rows[0]
     assert (2, "finalist", 430.0, 3, 415.0, 4) == finalists_table.rows[1]
 
 

@@ -33,6 +33,7 @@ from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RlexpError
 from rlexp.metrics.estimate_text import sentence
+from rlexp.records.selection import configuration_name
 from rlexp.reports.drawing.blocks import (
     Callout,
     EpisodeFilm,
@@ -504,7 +505,9 @@ def _best(sweep: SweepStatus) -> str:
 
 
 def _winner(sweep: SweepStatus) -> str:
-    return "" if sweep.winner is None else f"Winner by selection seeds: trial {sweep.winner}"
+    if sweep.winner is None:
+        return ""
+    return f"Chosen by selection seeds: {configuration_name(sweep.winner, sweep.winner)}"
 
 
 def _left(sweep: SweepStatus) -> str:

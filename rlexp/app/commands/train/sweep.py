@@ -648,7 +648,7 @@ def _next(
         yield retry
     yield write
     train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
-    yield NextCommand(why="train the winner again", command=train)
+    yield NextCommand(why="train the chosen configuration again", command=train)
     kept = [w for w in again if not w.startswith("seeds.test=")]
     more = shlex.join([*kept, f"seeds.test={_more_test_seeds(sweeping.seeds)}"])
     yield NextCommand(why="add test seeds", command=more)
