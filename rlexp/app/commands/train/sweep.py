@@ -3,7 +3,6 @@
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
 from signal import Signals
@@ -11,14 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.execution.checkpoints import (
-    describe_beginnings,
     drift_command,
-    find_beginnings,
-    largest_replay_buffer,
-    steps_done,
 )
 from rlexp.app.execution.device_check import check_devices
-from rlexp.app.execution.estimate import estimate_cost, store_rates
+from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
@@ -31,11 +26,10 @@ from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
-from rlexp.app.sweeps.continuation import RunStates, describe_continuation, release_buffers
+from rlexp.app.sweeps.continuation import RunStates, release_buffers
+from rlexp.app.sweeps.outline import begun_runs, outline_of
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
-    count_promotions,
-    expected_runs,
     note_dashboard,
     open_mirror,
     remaining_runs,
@@ -56,14 +50,12 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.engine.failure_streak import first_failed_run
 from rlexp.engine.sweep_source import SweepSource, SweepStage
-from rlexp.errors import ConfigError, RlexpError, did_you_mean
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.executors import Remote
 from rlexp.protocol.budget import KEEP_BELOW
 from rlexp.protocol.experiment import Experiment
-from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
-from rlexp.protocol.sweep import SweepPlan
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.restarts import RestartCounts
@@ -72,8 +64,8 @@ from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.provenance import Code, read_code
-from rlexp.store.runs import StoredRun, folder_size, read_spec, write_experiment
+from rlexp.store.provenance import read_code
+from rlexp.store.runs import StoredRun, folder_size, write_experiment
 from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import check_untested
 
@@ -254,13 +246,13 @@ def run_sweep(
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
         code = read_code(workspace.folder, workspace.layout.root)
         costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
-        return _outline(paths, experiment, sweeping, launch, code, costs, workspace)
+        return outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
         experiment = merge_with_existing_sweep(paths, request.experiment, asked)
         opened = _open(paths, experiment, configurer, options, workspace)
-        begun = [spec for spec in _begun(paths, opened[0]) if spec.parent is not None]
+        begun = [spec for spec in begun_runs(paths, opened[0]) if spec.parent is not None]
         check_states(paths, begun, launch)
         opened[1].note = observer.note
         costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
@@ -376,7 +368,7 @@ def _search(
                 workspace,
                 observer,
                 show=lambda code: observer.sweep_plan(
-                    _outline(paths, experiment, sweeping, launch, code, costs, workspace)
+                    outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
                 ),
                 watch=lambda: watched.watch(observer),
             )
@@ -402,100 +394,6 @@ def _search(
         interrupted=interrupted,
         workspace=workspace,
     )
-
-
-def _outline(
-    paths: ExperimentPaths,
-    experiment: Experiment,
-    sweeping: SweepSource,
-    launch: LaunchSettings,
-    code: Code,
-    costs: Costs,
-    workspace: Workspace,
-) -> SweepOutline:
-    """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
-    definition, default = experiment.sweep, experiment.default
-    assert definition is not None
-    plan, question = definition.plan, sweeping.search.question
-    promoted, finalists = count_promotions(sweeping)
-    workers = launch.executor.workers_for(launch.threads)
-    spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    specs = expected_runs(default, sweeping)
-    # What a run costs does not depend on the number of its final episodes.
-    rates = {each.fingerprint: costs.rates[spec.fingerprint] for each in specs if costs.rates}
-    begun = find_beginnings(paths, _begun(paths, sweeping), allow_drift=launch.allow_drift)
-    replay = largest_replay_buffer([spec], costs.spaces)
-    # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
-    saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
-    expected = estimate_cost(
-        specs,
-        workers,
-        rates=rates,
-        continued=saved,
-        replay=replay,
-        load=costs.load,
-    )
-    return SweepOutline(
-        experiment=experiment.name,
-        stage=str(sweeping.stage),
-        algorithm=short_name(default.algorithm),
-        task=default.task,
-        tuner=short_name(definition.tuner),
-        pruner=short_name(definition.pruner),
-        parameters=tuple(definition.space.keys),
-        trials=plan.trials,
-        trials_ended=sum(1 for e in sweeping.search.entries if e.trial is not None),
-        allocation=plan.allocation,
-        screening_seeds=question.screening,
-        screening_episodes=plan.screening_episodes,
-        tuning_seeds=question.seeds,
-        promoted=promoted,
-        finalists=finalists,
-        selection_seeds=len(experiment.seeds.seeds(Phase.SELECTION)),
-        test_seeds=len(experiment.seeds.seeds(Phase.TEST)),
-        objective=tuple(plan.objectives),
-        aggregate=plan.aggregate,
-        lag=plan.lag,
-        limits=_limits(plan),
-        continuation=describe_continuation(experiment, workspace),
-        runs=remaining_runs(sweeping),
-        steps_per_run=question.steps,
-        beginnings=describe_beginnings(begun, launch.with_drift, replay),
-        workers=workers,
-        threads=launch.threads,
-        **expected.of_plan(),
-        code=str(code),
-    )
-
-
-def _begun(paths: ExperimentPaths, sweeping: SweepSource) -> Iterator[RunSpec]:
-    """The specifications of runs that have started and not ended."""
-    ended = {record.spec.name for record in sweeping.records.values()}
-    for run in paths.runs():
-        if run.folder.name not in ended:
-            with suppress(RlexpError):
-                spec = read_spec(run)
-                # A copied folder would count the checkpoint of another run.
-                if _is_well_formed(spec) and spec.name == run.folder.name:
-                    yield spec
-
-
-def _is_well_formed(spec: RunSpec) -> bool:
-    """Whether the parts of a specification are mappings; a folder in `runs/` may hold any JSON."""
-    parts = (spec.agent, spec.algorithm, spec.environment, spec.compute)
-    return all(isinstance(part, Mapping) for part in parts)
-
-
-def _limits(plan: SweepPlan) -> str:
-    """The limits of the search other than the number of trials, as text."""
-    limits = []
-    if plan.full_runs is not None:
-        limits.append(f"{plan.full_runs:g} full runs")
-    if plan.steps is not None:
-        limits.append(f"{plan.steps:,} environment steps")
-    if plan.hours is not None:
-        limits.append(f"{plan.hours:g} h")
-    return f"at most {plan.trials:,} trials, {' and '.join(limits)}" if limits else ""
 
 
 def _open(

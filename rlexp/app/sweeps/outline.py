@@ -1,0 +1,122 @@
+"""The plan of a sweep: its search, tuner and seeds, the runs that are left, and what they cost."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from rlexp.app.execution.checkpoints import (
+    describe_beginnings,
+    find_beginnings,
+    largest_replay_buffer,
+    steps_done,
+)
+from rlexp.app.execution.estimate import estimate_cost
+from rlexp.app.execution.launch_settings import LaunchSettings
+from rlexp.app.execution.probes import Costs
+from rlexp.app.plans import SweepOutline
+from rlexp.app.sweeps.continuation import describe_continuation
+from rlexp.app.sweeps.progress import count_promotions, expected_runs, remaining_runs
+from rlexp.app.workspace import Workspace
+from rlexp.engine.sweep_source import SweepSource
+from rlexp.errors import RlexpError
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.identity import short_name
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.sweep import SweepPlan
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.provenance import Code
+from rlexp.store.runs import read_spec
+
+
+def outline_of(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    sweeping: SweepSource,
+    launch: LaunchSettings,
+    code: Code,
+    costs: Costs,
+    workspace: Workspace,
+) -> SweepOutline:
+    """The plan of a sweep: search, tuner, seeds, and the maximum number of runs."""
+    definition, default = experiment.sweep, experiment.default
+    assert definition is not None
+    plan, question = definition.plan, sweeping.search.question
+    promoted, finalists = count_promotions(sweeping)
+    workers = launch.executor.workers_for(launch.threads)
+    spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
+    specs = expected_runs(default, sweeping)
+    # What a run costs does not depend on the number of its final episodes.
+    rates = {each.fingerprint: costs.rates[spec.fingerprint] for each in specs if costs.rates}
+    begun = find_beginnings(paths, begun_runs(paths, sweeping), allow_drift=launch.allow_drift)
+    replay = largest_replay_buffer([spec], costs.spaces)
+    # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
+    saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
+    expected = estimate_cost(
+        specs,
+        workers,
+        rates=rates,
+        continued=saved,
+        replay=replay,
+        load=costs.load,
+    )
+    return SweepOutline(
+        experiment=experiment.name,
+        stage=str(sweeping.stage),
+        algorithm=short_name(default.algorithm),
+        task=default.task,
+        tuner=short_name(definition.tuner),
+        pruner=short_name(definition.pruner),
+        parameters=tuple(definition.space.keys),
+        trials=plan.trials,
+        trials_ended=sum(1 for e in sweeping.search.entries if e.trial is not None),
+        allocation=plan.allocation,
+        screening_seeds=question.screening,
+        screening_episodes=plan.screening_episodes,
+        tuning_seeds=question.seeds,
+        promoted=promoted,
+        finalists=finalists,
+        selection_seeds=len(experiment.seeds.seeds(Phase.SELECTION)),
+        test_seeds=len(experiment.seeds.seeds(Phase.TEST)),
+        objective=tuple(plan.objectives),
+        aggregate=plan.aggregate,
+        lag=plan.lag,
+        limits=_limits(plan),
+        continuation=describe_continuation(experiment, workspace),
+        runs=remaining_runs(sweeping),
+        steps_per_run=question.steps,
+        beginnings=describe_beginnings(begun, launch.with_drift, replay),
+        workers=workers,
+        threads=launch.threads,
+        **expected.of_plan(),
+        code=str(code),
+    )
+
+
+def begun_runs(paths: ExperimentPaths, sweeping: SweepSource) -> Iterator[RunSpec]:
+    """The specifications of runs that have started and not ended."""
+    ended = {record.spec.name for record in sweeping.records.values()}
+    for run in paths.runs():
+        if run.folder.name not in ended:
+            with suppress(RlexpError):
+                spec = read_spec(run)
+                # A copied folder would count the checkpoint of another run.
+                if _is_well_formed(spec) and spec.name == run.folder.name:
+                    yield spec
+
+
+def _is_well_formed(spec: RunSpec) -> bool:
+    """Whether the parts of a specification are mappings; a folder in `runs/` may hold any JSON."""
+    parts = (spec.agent, spec.algorithm, spec.environment, spec.compute)
+    return all(isinstance(part, Mapping) for part in parts)
+
+
+def _limits(plan: SweepPlan) -> str:
+    """The limits of the search other than the number of trials, as text."""
+    limits = []
+    if plan.full_runs is not None:
+        limits.append(f"{plan.full_runs:g} full runs")
+    if plan.steps is not None:
+        limits.append(f"{plan.steps:,} environment steps")
+    if plan.hours is not None:
+        limits.append(f"{plan.hours:g} h")
+    return f"at most {plan.trials:,} trials, {' and '.join(limits)}" if limits else ""
