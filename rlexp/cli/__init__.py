@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 from rlexp.cli.command_panels import PanelGroup
-from rlexp.cli.completion import asks_for_bash, complete_in_bash
+from rlexp.cli.completion import (
+    asks_for_bash,
+    asks_for_script,
+    complete_at_first_tab_in_zsh,
+    complete_in_bash,
+)
 from rlexp.cli.exchange import export, import_results, reproduce, verify
 from rlexp.cli.judge import best, compare, evaluate, power, report
 from rlexp.cli.look import diff, list_runs, logs, plot, show, status, view
@@ -109,6 +114,8 @@ def main() -> None:
     if asks_for_bash():
         complete_in_bash(app)
         sys.exit(0)
+    if asks_for_script(sys.argv[1:]):
+        complete_at_first_tab_in_zsh()
     try:
         # Without standalone mode, Typer returns the exit code and raises usage errors.
         sys.exit(app(standalone_mode=False))

@@ -23,8 +23,36 @@ BASH = "complete_bash"
 """Its value in bash."""
 BREAKS = re.compile(r"[=:]+")
 """Characters at which bash divides words, by its variable `COMP_WORDBREAKS`."""
+CALL_IN_ZSH = """
+if [[ $funcstack[1] == _%(prog_name)s ]]; then
+  %(complete_func)s "$@"
+fi
+"""
+"""The last lines of the script for zsh.
+
+At the first Tab, zsh loads the script's file and executes it as the function `_rlexp`. The script of
+Typer only defines and registers the function that completes. Where a user evaluates the script
+instead, no function is at work, and nothing is called.
+"""
 OF_RESUMED_RUNS = ("executor", "tracker")
 """Groups of words that may be given to runs that are defined already."""
+
+
+def asks_for_script(arguments: Sequence[str]) -> bool:
+    """Whether the arguments ask for the script that makes a shell complete."""
+    return any(
+        word.startswith(("--install-completion", "--show-completion")) for word in arguments
+    )
+
+
+def complete_at_first_tab_in_zsh() -> None:
+    """Let the script for zsh complete when it is loaded, and not only afterwards."""
+    from typer import _completion_shared
+
+    # Typer has no public way to change its scripts.
+    scripts: dict[str, str] = getattr(_completion_shared, "_completion_scripts", {})
+    if "zsh" in scripts and not scripts["zsh"].endswith(CALL_IN_ZSH):
+        scripts["zsh"] += CALL_IN_ZSH
 
 
 def _safely(find: Callable[[], Iterable[tuple[str, str]]]) -> Answer:

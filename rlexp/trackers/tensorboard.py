@@ -44,6 +44,7 @@ class TensorBoard:
     """Event files that `tensorboard --logdir tensorboard` shows."""
 
     package: ClassVar[str] = "tensorboard"
+    keeps_reports: ClassVar[bool] = False
 
     folder: str | None = None
     wait: Annotated[float, Ge(0)] = 10.0

@@ -3,6 +3,7 @@
 A tracker may say both. One that says nothing, such as a tracker of a user, works all the same.
 """
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -34,6 +35,42 @@ class NeedsPackage(Protocol):
     def package(self) -> str:
         """The name of the package, as it is imported."""
         ...
+
+
+@runtime_checkable
+class HasEarlierSettings(Protocol):
+    """A tracker that knows from its files which settings an earlier command gave it."""
+
+    def earlier_settings(self, project: Path, folder: Path) -> Mapping[str, str]:
+        """The settings that differ from the present ones, by name.
+
+        Args:
+            project: The folder that holds `runs/`.
+            folder: The folder of the tracker's files of one experiment.
+        """
+        ...
+
+
+def earlier_settings(tracker: Tracker, project: Path, folder: Path) -> Mapping[str, str]:
+    """The settings of an earlier command that a command without settings must keep."""
+    if isinstance(tracker, HasEarlierSettings):
+        return tracker.earlier_settings(project, folder)
+    return {}
+
+
+@runtime_checkable
+class KeepsReports(Protocol):
+    """A tracker that says whether it keeps the files of a report."""
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether it keeps them."""
+        ...
+
+
+def keeps_reports(tracker: Tracker) -> bool:
+    """Whether a tracker keeps the files of a report; one that does not say receives them."""
+    return not isinstance(tracker, KeepsReports) or tracker.keeps_reports
 
 
 def where_to_look(tracker: Tracker, project: Path, folder: Path) -> str | None:

@@ -68,6 +68,7 @@ def resolve_settings(
     mode: str | None,
     base_url: str | None,
     entity: str | None,
+    default_mode: str = "online",
 ) -> ResolvedSettings:
     """Each setting from the first source that has it: rlexp, a variable, W&B's files, the default.
 
@@ -77,13 +78,14 @@ def resolve_settings(
         mode: The setting `tracker.wandb.mode`.
         base_url: The setting `tracker.wandb.base_url`.
         entity: The setting `tracker.wandb.entity`.
+        default_mode: The mode where nothing names one.
     """
     files = _files(environment, folder)
 
     def resolve(setting: str | None, name: str) -> str | None:
         return setting or environment.get(f"WANDB_{name.upper()}") or files.get(name) or None
 
-    chosen = resolve(mode, "mode") or "online"
+    chosen = resolve(mode, "mode") or default_mode
     address = resolve(base_url, "base_url") or CLOUD
     return ResolvedSettings(
         MODES.get(chosen, chosen), address.rstrip("/"), resolve(entity, "entity")
@@ -306,6 +308,15 @@ class WandB:
             # Only the service knows the default entity of the key.
             return f"project {self.project} at {site}"
         return f"{site}/{settings.entity}/{self.project}"
+
+    def earlier_settings(self, project: Path, folder: Path) -> Mapping[str, str]:
+        """Mode `offline`, if an earlier command was given it and nothing names a mode now.
+
+        Data that a user kept local must not be uploaded by a command that names no tracker.
+        """
+        chosen = resolve_settings(os.environ, project, self.mode, None, None, default_mode="")
+        is_local = any((folder / "wandb").glob("offline-run-*"))
+        return {"mode": "offline"} if is_local and not chosen.mode else {}
 
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Start W&B's process and check the key; see `Tracker.open`."""

@@ -91,8 +91,6 @@ def shell(
     second = shell_in(study, name, home)
     second.sendline(f"{PRINT_ARGUMENTS}; echo rea''dy")
     second.expect("ready")
-    # The first Tab in zsh loads the file of the completion, and completes nothing.
-    second.send("rlexp ru\t\x15")
     yield second
     second.close(force=True)
 

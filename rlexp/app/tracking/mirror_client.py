@@ -57,11 +57,13 @@ class MirrorRequest:
         once: Whether the mirror pushes the present records and ends, because no run is executed;
             else it runs with low priority beside the runs.
         wait: Seconds to wait for every tracker, instead of each tracker's own setting.
+        retries: Whether a tracker that cannot be reached is tried again within its time.
     """
 
     trackers: ChosenTrackers
     once: bool = False
     wait: float | None = None
+    retries: bool = True
 
 
 class MirrorClient:
@@ -102,6 +104,7 @@ class MirrorClient:
                 "folder": str(workspace.folder),
                 "once": request.once,
                 "wait": request.wait,
+                "retries": request.retries,
             }
         )
 

@@ -57,6 +57,8 @@ ROWS_PER_PUSH = 1000
 """The largest number of rows in one push."""
 SUMMARY = ".summary"
 """Name of the summary's cursor; no run can have this name."""
+REPORT = "report"
+"""Key of the summary's cursor for the sums of the report's files that were pushed."""
 DESCRIPTIONS = ".descriptions"
 """Name of the cursor that holds with which labels the descriptions of runs were last compared."""
 
@@ -183,25 +185,26 @@ class Uploader:
             TrackerUnreachable: The service does not respond.
             TrackerRefused: The service refuses the summary.
         """
-        summary, digest = self._summary()
+        summary, digest, report = self._summary()
         if not self._has(digest):
             self.open().summarise(summary)
-            # Stored after the push, so that an interrupted push is repeated.
-            self.cursors.move(SUMMARY, kept={"digest": digest})
+        # Stored after the push, so that an interrupted push is repeated.
+        self.cursors.move(SUMMARY, kept={"digest": digest, REPORT: report})
 
     def is_current(self) -> bool:
         """Whether the service has everything, so that no connection is needed."""
-        return (
-            count_pending(self.paths, self.cursors) == (0, 0)
-            and not self._changed_descriptions()
-            and self._has(self._summary()[1])
-        )
+        if count_pending(self.paths, self.cursors) != (0, 0) or self._changed_descriptions():
+            return False
+        _, digest, report = self._summary()
+        # Positions that an older version has stored lack the sums.
+        return self._has(digest) and self.cursors.of(SUMMARY).kept.get(REPORT) == report
 
-    def _summary(self) -> tuple[ExperimentSummary, str]:
+    def _summary(self) -> tuple[ExperimentSummary, str, Mapping[str, str | None]]:
+        """The summary, its digest, and the sums of the report's files."""
         summary, document = read_summary(
             self.paths, self._experiment, self._labels, self.leading, self.read_answer
         )
-        return summary, sha256(canonical(document).encode()).hexdigest()
+        return summary, sha256(canonical(document).encode()).hexdigest(), document["files"]
 
     def _has(self, digest: str) -> bool:
         return self.cursors.of(SUMMARY).kept.get("digest") == digest
@@ -344,6 +347,7 @@ class Mirror:
     read_answer: AnswerReader
     answer: "AnswerWriter"
     once: bool
+    retries: bool
     finishing: threading.Event
     over: threading.Event = field(default_factory=threading.Event)
     problem: str | None = None
@@ -435,6 +439,8 @@ class Mirror:
             except (TrackerUnreachable, OSError) as error:
                 self._report_problem(error)
                 self._failures += 1
+                if not self.retries:
+                    return
             self._pause(last=last)
 
     def _pause(self, *, last: bool) -> None:
@@ -553,6 +559,7 @@ def _mirrors(
             paths=paths,
             answer=answers,
             once=bool(request.get("once")),
+            retries=bool(request.get("retries", True)),
             finishing=threading.Event(),
         )
         for name, settings in request["trackers"].items()

@@ -278,13 +278,13 @@ def read_summary(
     definition = read_experiment(paths)
     aggregates = list(_aggregates(paths, definition, leading))
     winner = _winner(paths, experiment, labels, definition)
-    files = _report(experiment.project / "reports" / paths.name)
+    files = report_files(paths)
     groups = _groups(experiment, definition, aggregates)
     document = {
         "aggregates": [asdict(a) for a in aggregates],
         "groups": groups,
         "winner": None if winner is None else [winner.trial, winner.run and winner.run.id],
-        "files": {name: sum_of_file(path) for name, path in files.items()},
+        "files": report_sums(paths),
     }
     # The same results have the same answer.
     answer = read_answer(paths, sha256(canonical(document).encode()).hexdigest())
@@ -385,8 +385,9 @@ def _of_median_score(
     return tracked_run(experiment, reader, labels)
 
 
-def _report(folder: Path) -> Mapping[str, Path]:
-    """The files of the last report, without links and without very large files."""
+def report_files(paths: ExperimentPaths) -> Mapping[str, Path]:
+    """The files of an experiment's last report by name, without links and very large files."""
+    folder = paths.folder.parent.parent / "reports" / paths.name
     if not folder.is_dir() or folder.is_symlink():
         return {}
     return {
@@ -394,6 +395,11 @@ def _report(folder: Path) -> Mapping[str, Path]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST_REPORT
     }
+
+
+def report_sums(paths: ExperimentPaths) -> Mapping[str, str | None]:
+    """The sha256 of each file that `report_files` returns, by name."""
+    return {name: sum_of_file(path) for name, path in report_files(paths).items()}
 
 
 def tracked_experiment(paths: ExperimentPaths, labels: RunLabels) -> TrackedExperiment:

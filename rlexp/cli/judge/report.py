@@ -21,6 +21,7 @@ from rlexp.cli.report_settings import (
 
 if TYPE_CHECKING:
     from rlexp.app.commands.judge.report import ReportFiles
+    from rlexp.app.tracking.report_attachment import ReportAttachment
     from rlexp.console import Console
 
 MOST_NAMED = 10
@@ -58,6 +59,7 @@ def report(
     from rlexp.app.commands.judge.report import ReportRequest
     from rlexp.app.commands.judge.report import report as use_case
     from rlexp.cli.exit_codes import COMPLETE, REFUSED
+    from rlexp.cli.observer import TerminalObserver
 
     request = ReportRequest(
         targets=tuple(targets),
@@ -69,13 +71,22 @@ def report(
             settings, margin=margin, alpha=alpha, interval=interval, level=level, seed=seed
         ),
     )
-    result = use_case(request, current_workspace(allow_import))
-    render_result(result, console_for(as_json=as_json), show_report)
+    console = console_for(as_json=as_json)
+    result = use_case(request, current_workspace(allow_import), TerminalObserver(console))
+    render_result(result, console, show_report)
     raise typer.Exit(REFUSED if strict and result.failed_checks else COMPLETE)
 
 
+def _attachment_line(tracker: "ReportAttachment") -> str:
+    if tracker.attached:
+        place = f": {tracker.page}" if tracker.page else ""
+        return f"Attached in {tracker.tracker}{place}"
+    place = f" in {tracker.tracker}" if tracker.tracker else ""
+    return f"Not attached{place}: {tracker.problem}"
+
+
 def show_report(result: "ReportFiles", console: "Console") -> None:
-    """Show warnings, failed checks, the files of the report, and the next commands."""
+    """Show warnings, failed checks, the files of the report, its trackers, and next commands."""
     from rlexp.cli.summaries import next_lines
 
     console.blocks(result.notices)
@@ -86,5 +97,7 @@ def show_report(result: "ReportFiles", console: "Console") -> None:
         console.line(f"{verb} {path}")
     if len(result.files) > MOST_NAMED:
         console.line(f"{verb} {len(result.files) - MOST_NAMED} further files")
+    for tracker in result.attached:
+        console.line(_attachment_line(tracker))
     for line in next_lines(result.next):
         console.line(line)

@@ -16,6 +16,7 @@ from rlexp.app.commands.judge import report as reporting
 from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
 from rlexp.errors import RlexpError
 from rlexp.store.lease import hold
+from rlexp.store.tracker_positions import TrackerPositions
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -75,6 +76,15 @@ def test_the_result_is_the_same_both_times(tmp_path: Path, alpha: Stored) -> Non
     first, second = write(tmp_path), write(tmp_path)
     assert (False, True) == (first.unchanged, second.unchanged)
     assert replace(first, unchanged=True) == second
+
+
+def test_a_push_to_a_tracker_keeps_the_report(tmp_path: Path, alpha: Stored) -> None:
+    """What trackers store beside the records of an experiment changes no report."""
+    write(tmp_path)
+    cursors = TrackerPositions(alpha.paths, "tensorboard", "tensorboard")
+    with cursors.holding(time.time()):
+        cursors.move("a run", step=1)
+    assert write(tmp_path).unchanged
 
 
 def a_new_score(folder: Path, alpha: Stored) -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
 from rlexp.app.reporting.build import FORMATS, read_formats, read_phase
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
-from rlexp.store.tracker_positions import TrackerPositions
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -196,20 +194,6 @@ def test_one_label_suggests_no_comparison(tmp_path: Path) -> None:
     """The report of a single label suggests no comparison, which would be refused."""
     stored(study(tmp_path).layout).complete(0, 1.0)
     assert () == write(tmp_path, settings=FEW).next
-
-
-@pytest.mark.parametrize(
-    ("words", "attached"), [((), True), (("--output", "elsewhere"), False)], ids=str
-)
-def test_the_report_of_a_mirrored_experiment_names_sync(
-    tmp_path: Path, words: Sequence[str], attached: bool
-) -> None:
-    """After a push, the next commands include the one that attaches the report in the trackers."""
-    experiment = alpha(tmp_path)
-    assert "rlexp sync" not in command_output(tmp_path)
-    cursors = TrackerPositions(experiment.paths, "mlflow", "mlflow.db")
-    with cursors.holding(time.time()):
-        assert attached == ("rlexp sync alpha" in command_output(tmp_path, *words))
 
 
 def test_many_files_are_not_named_one_by_one(tmp_path: Path) -> None:

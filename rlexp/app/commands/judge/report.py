@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import rlexp
+from rlexp.app.observer import Observer
 from rlexp.app.reporting.build import (
     make_brief_report,
     make_report,
@@ -31,6 +32,7 @@ from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.reporting.films import film_addresses, stamp_of_films, with_films
 from rlexp.app.reporting.next_commands import card_commands, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.tracking.report_attachment import ReportAttachment, attach_report
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
@@ -43,7 +45,6 @@ from rlexp.store.layout import ExperimentPaths, cache_folder
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
-from rlexp.store.tracker_positions import tracker_locations
 
 LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
@@ -54,6 +55,8 @@ IGNORED = frozenset(
     }
 )
 """Files of an experiment that no report depends on."""
+MIRRORED = frozenset({"trackers"})
+"""Folders of an experiment that no report depends on."""
 COMPILED = frozenset({"__pycache__"})
 """Folders of the code that no report depends on."""
 PACKAGES = ("rlexp", "jinja2", "numpy", "scipy", "matplotlib")
@@ -94,6 +97,8 @@ class ReportFiles(Displayed):
         notices: Verdicts, warnings, and missing runs.
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.
+        attached: Whether the report is in each tracker that the experiment was pushed to. A
+            tracker that fails changes nothing else.
         next: Suggested next commands.
     """
 
@@ -104,6 +109,7 @@ class ReportFiles(Displayed):
     labels: tuple[str, ...]
     notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
+    attached: tuple[ReportAttachment, ...]
     next: tuple[NextCommand, ...]
 
 
@@ -207,8 +213,12 @@ class ReportCache:
             publish_json(self.file, content)
 
 
-def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
-    """Write one report of all targets.
+def report(
+    request: ReportRequest, workspace: Workspace, observer: Observer | None = None
+) -> ReportFiles:
+    """Write one report of all targets, and attach it to the trackers of its experiment.
+
+    An observer receives a remark before trackers are waited for.
 
     Raises:
         RlexpError: A target, a format or a setting is unknown; nothing was written.
@@ -220,42 +230,42 @@ def report(request: ReportRequest, workspace: Workspace) -> ReportFiles:
     cache = _cache(request, formats, parts, workspace)
     earlier = cache.load()
     written = earlier or _make(request, formats, parts, workspace, cache)
+    attached = _attach(request, workspace, observer)
     return ReportFiles(
         files=written.files,
         unchanged=earlier is not None,
         labels=written.summary.labels,
         notices=written.summary.notices,
         failed_checks=written.summary.failed_checks,
-        next=_next(request, written.summary, workspace),
+        attached=attached,
+        next=_next(request, written.summary, attached, workspace),
     )
 
 
 def _next(
-    request: ReportRequest, summary: ReportSummary, workspace: Workspace
+    request: ReportRequest,
+    summary: ReportSummary,
+    attached: Sequence[ReportAttachment],
+    workspace: Workspace,
 ) -> tuple[NextCommand, ...]:
     commands = []
     if len(summary.labels) > 1:
         phase = ["--phase", request.phase] if request.phase else []
         words = ["rlexp", "compare", *request.targets, *phase, *workspace.permission]
         commands.append(NextCommand(why="compare in the terminal", command=shlex.join(words)))
-    if mirrored := _mirrored(request, workspace):
-        # A push takes seconds and may fail, so that the user decides when it is made.
-        words = ["rlexp", "sync", mirrored, *workspace.permission]
-        commands.append(
-            NextCommand(why="attach the report in the trackers", command=shlex.join(words))
-        )
+    later = dict.fromkeys(tracker.command for tracker in attached if tracker.command)
+    commands += [NextCommand(why="attach the report in the trackers", command=c) for c in later]
     return tuple(commands)
 
 
-def _mirrored(request: ReportRequest, workspace: Workspace) -> str | None:
-    """The experiment whose trackers attach this report; None where no tracker does."""
+def _attach(
+    request: ReportRequest, workspace: Workspace, observer: Observer | None
+) -> tuple[ReportAttachment, ...]:
+    """Attach the report; one of several experiments, or in another folder, belongs to no tracker."""
     names = list(dict.fromkeys(read_target(text).experiment for text in request.targets))
-    # Trackers attach the files of `reports/EXPERIMENT`.
     if request.output or len(names) > 1:
-        return None
-    with suppress(RecordError, OSError):
-        return names[0] if tracker_locations(workspace.experiment(names[0])) else None
-    return None
+        return ()
+    return attach_report(workspace.experiment(names[0]), workspace, observer)
 
 
 def _cache(
@@ -388,7 +398,9 @@ def _stamp(paths: ExperimentPaths, before: float) -> str | None:
     with suppress(OSError):
         # Environment variables in a tuner's settings are filled in whenever the sweep is read.
         if VARIABLE.encode() not in read_file(paths.definition):
-            return stamp_of_tree(os.path.realpath(paths.folder), before, files=IGNORED)
+            return stamp_of_tree(
+                os.path.realpath(paths.folder), before, files=IGNORED, folders=MIRRORED
+            )
     return None
 
 

@@ -1,12 +1,12 @@
 """`rlexp sync`: pushes records to trackers that earlier commands could not push."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from signal import SIGINT
 from typing import Any, ClassVar
 
 from rlexp.app.results import Schema
+from rlexp.app.tracking.earlier_trackers import trackers_by_name
 from rlexp.app.tracking.mirror_client import (
     ChosenTrackers,
     MirrorClient,
@@ -22,7 +22,6 @@ from rlexp.config.validate import build_named
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.tracker_positions import tracker_locations
-from rlexp.trackers import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +144,6 @@ def _trackers(
     Raises:
         ConfigError: A tracker is unknown, or is now configured for another location than before.
     """
-    # Records give only the names of earlier trackers, never their servers: records may come from
-    # another person, and credentials would be sent to any server that they name.
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
         settings_by_tracker = compose(settings, workspace.folder)[0].plain["tracker"] or {}
         return ChosenTrackers(
@@ -158,28 +155,7 @@ def _trackers(
     chosen = list(dict.fromkeys([*usual, *(name for name, _ in used if name in existing)]))
     if not chosen:
         return ChosenTrackers()
-    settings_by_tracker = compose([f"tracker=[{','.join(chosen)}]", *settings], workspace.folder)[
-        0
-    ].plain["tracker"]
-    built = build_named(settings_by_tracker, "tracker", workspace.allowed)
-    for name in {name for name, _ in used if name in built}:
-        _check_place(
-            name,
-            built[name],
-            [location for tracker_name, location in used if tracker_name == name],
-            paths,
-        )
-    return ChosenTrackers(built, settings_by_tracker)
-
-
-def _check_place(name: str, tracker: Tracker, used: Sequence[str], paths: ExperimentPaths) -> None:
-    now = destination_of(tracker, paths)
-    if now not in used:
-        again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
-        raise ConfigError(
-            f"{paths.name} was pushed by {name} to {used[-1]}, but {name} is now configured for "
-            f"{now}: name the tracker and its settings: {again} tracker.{name}.…"
-        )
+    return trackers_by_name(chosen, settings, used, paths, workspace)
 
 
 def _check_overrides(settings: Sequence[str]) -> None:

@@ -1,0 +1,56 @@
+"""The trackers that an experiment was pushed to before, built from the present configuration.
+
+Records give only the names of trackers, never their servers: records may come from another person,
+and credentials would be sent to any server that they name.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from rlexp.app.tracking.mirror_client import ChosenTrackers, destination_of
+from rlexp.app.workspace import Workspace
+from rlexp.config.compose import compose
+from rlexp.config.validate import build_named
+from rlexp.errors import ConfigError
+from rlexp.store.layout import ExperimentPaths
+from rlexp.trackers import Tracker
+
+
+def trackers_by_name(
+    names: Sequence[str],
+    settings: Sequence[str],
+    used: Sequence[tuple[str, str]],
+    paths: ExperimentPaths,
+    workspace: Workspace,
+) -> ChosenTrackers:
+    """The trackers of these names, with the settings of the configuration and of overrides.
+
+    Args:
+        names: Names of trackers.
+        settings: Overrides of trackers.
+        used: The trackers that the experiment was pushed to, each with its location.
+        paths: The experiment.
+        workspace: The workspace of the experiment.
+
+    Raises:
+        ConfigError: A tracker is unknown, or is now configured for another location than before.
+    """
+    overrides = [f"tracker=[{','.join(names)}]", *settings]
+    settings_by_tracker = compose(overrides, workspace.folder)[0].plain["tracker"]
+    built = build_named(settings_by_tracker, "tracker", workspace.allowed)
+    _check_locations(built, used, paths)
+    return ChosenTrackers(built, settings_by_tracker)
+
+
+def _check_locations(
+    built: Mapping[str, Tracker], used: Sequence[tuple[str, str]], paths: ExperimentPaths
+) -> None:
+    for name, tracker in built.items():
+        before = [location for used_name, location in used if used_name == name]
+        now = destination_of(tracker, paths)
+        if before and now not in before:
+            again = shlex.join(["rlexp", "sync", paths.name, f"tracker=[{name}]"])
+            raise ConfigError(
+                f"{paths.name} was pushed by {name} to {before[-1]}, but {name} is now configured "
+                f"for {now}: name the tracker and its settings: {again} tracker.{name}.…"
+            )
