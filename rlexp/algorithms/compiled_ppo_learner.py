@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback, Schedule
 
+from rlexp.algorithms.compiled_programs import beating, kept_program
 from rlexp.algorithms.compiled_vector import CompiledVector
 from rlexp.errors import ConfigError
 
@@ -80,20 +81,27 @@ class CompiledPPOLearner(stable_baselines3.PPO):
             total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
         )
         caller.on_training_start(locals(), globals())
-        program = self._program()
+        with beating(caller):
+            # The first call in a process imports JAX.
+            program = kept_program(self._program())
         state: ProgramState | None = None
         iteration, seconds = 0, math.inf
         while self.num_timesteps < total:
             caller.on_rollout_start()
-            state = self._state(program) if state is None else state
+            if state is None:
+                with beating(caller):
+                    state = self._state(program)
+                    # No rollout: this call compiles, and changes nothing.
+                    program.advance(
+                        *(state, self._scalars(), self._schedules(program, 0, total)), np.int32(0)
+                    )
             self._call_at_evaluations(caller, program.size)
             rollouts = self._rollouts(caller, program, total, seconds)
             schedules = self._schedules(program, rollouts, total)
             begun = time.perf_counter()
             state, chunk = program.advance(state, self._scalars(), schedules, np.int32(rollouts))
             self._take_over(state)
-            # The first chunk also compiles, and tells nothing about the next ones.
-            seconds = (time.perf_counter() - begun) / rollouts if iteration else math.inf
+            seconds = (time.perf_counter() - begun) / rollouts
             iteration = self._report(chunk, rollouts, iteration, log_interval, total)
             caller.on_step()
             caller.on_rollout_end()
