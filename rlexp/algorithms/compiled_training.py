@@ -17,6 +17,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
 
+from rlexp.algorithms.compiled_programs import beating, kept_program
 from rlexp.algorithms.compiled_vector import CompiledVector
 from rlexp.errors import ConfigError
 
@@ -98,18 +99,22 @@ class CompiledTraining(BaseAlgorithm):
         )
         interval = self.log_episodes if log_interval is None else log_interval
         caller.on_training_start(locals(), globals())
-        program = self._program()
+        with beating(caller):
+            # The first call in a process imports JAX.
+            program = kept_program(self._program())
         state: Any = None
         rollouts, seconds = 0, math.inf
         while self.num_timesteps < total:
             caller.on_rollout_start()
-            state = self._state(program) if state is None else state
+            if state is None:
+                with beating(caller):
+                    # No rollout: this call compiles, and changes nothing.
+                    state, _ = self._advance(program, self._state(program), 0, total)
             self._call_at_evaluations(caller, program.size, total)
-            last, rollouts = rollouts, self._rollouts(caller, program, total, rollouts, seconds)
+            rollouts = self._rollouts(caller, program, total, rollouts, seconds)
             begun = time.perf_counter()
             state, log = self._advance(program, state, rollouts, total)
-            # The first chunk also compiles, and tells nothing about the next ones.
-            seconds = (time.perf_counter() - begun) / rollouts if last else math.inf
+            seconds = (time.perf_counter() - begun) / rollouts
             self._report(log, rollouts, interval, total)
             caller.on_step()
             caller.on_rollout_end()

@@ -57,6 +57,7 @@ class Loop:
             knows it.
         fenced: Names of runs whose claim another process has taken over.
         again: Runs to be attempted next.
+        alone: Names of runs that failed: each is tried again in a process of its own.
         stopped_at: When the user stopped the command.
         looked_at: When the runs in `elsewhere` were last looked at.
         disk_error: The error after which no further run is started.
@@ -81,6 +82,7 @@ class Loop:
     waited_for: dict[str, bool] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     again: deque[RunSpec] = field(default_factory=deque)
+    alone: set[str] = field(default_factory=set)
     stopped_at: float | None = None
     looked_at: float = 0.0
     disk_error: OSError | None = None
@@ -194,7 +196,8 @@ class Loop:
         running = RunInFlight(spec, attempt, since=self.monotonic(), timeout=orders.timeout)
         self.running[str(attempt.folder)] = running
         arguments = (str(paths.folder), str(attempt.number))
-        self.session.submit(Job(str(attempt.folder), arguments, attempt.log))
+        in_turn = spec.compiled and spec.name not in self.alone
+        self.session.submit(Job(str(attempt.folder), arguments, attempt.log, in_turn))
         # After `submit`: the first job waits for the server's imports, which must not count
         # against the time limit of the run.
         running.since = running.beat_at = self.monotonic()
@@ -268,6 +271,7 @@ class Loop:
             self.elsewhere.append(running.spec)
         again = record.state is State.FAILED and record.may_run() and self._may_submit()
         if again:
+            self.alone.add(running.spec.name)
             self.again.append(running.spec)
         else:
             self._release(running.spec.name)

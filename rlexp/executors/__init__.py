@@ -21,11 +21,13 @@ class Job:
         key: Name of the job among the jobs of a session.
         arguments: Arguments of the entry function that executes the job.
         log: File for the output of the job.
+        in_turn: Whether a process may execute the job that has executed another such job before.
     """
 
     key: str
     arguments: tuple[str, ...]
     log: Path
+    in_turn: bool = False
 
 
 DISK_FULL = 74
@@ -33,6 +35,9 @@ DISK_FULL = 74
 
 IN_USE = 75
 """Exit code of a job whose run another process executes (`EX_TEMPFAIL` of sysexits)."""
+
+RUN_FAILED = 1
+"""Exit code of a job that has recorded the failure of its run; its process executes no other job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class LocalSession:
                 "submit": job.key,
                 "arguments": list(job.arguments),
                 "log": str(job.log),
+                "in_turn": job.in_turn,
                 "variables": self._devices.take(job.key),
             }
         )

@@ -27,6 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rlexp.executors.jobs_in_turn import (
+    BEGUN,
+    Command,
+    execute_in_turn,
+    hand_over,
+    read_reports,
+    write_output_to,
+)
 from rlexp.executors.lifetime import (
     END_LIMIT,
     RETRY_EVERY,
@@ -146,19 +154,35 @@ CAPPED = b"\n... the log was capped here ...\n"
 
 @dataclass(slots=True)
 class Child:
-    """A running job.
+    """A running job, or a process that waits for its next job.
 
     Attributes:
-        key: Key of the job.
-        log: File for its output.
+        command: The job; the last one of a process that waits.
+        commands: The descriptor that hands further jobs over; None for a process of one job.
+        has_begun: Whether the job has begun.
+        waits: Whether the process waits for its next job.
+        asked_to_end: Whether the process was asked to end.
         kill_at: When to kill the job, on the monotonic clock.
         masked: Bytes of the log that were searched for secrets.
     """
 
-    key: str
-    log: Path
+    command: Command
+    commands: int | None = None
+    has_begun: bool = True
+    waits: bool = False
+    asked_to_end: bool = False
     kill_at: float = math.inf
     masked: int = 0
+
+    @property
+    def key(self) -> str | None:
+        """Key of the job; None while the process waits for one."""
+        return None if self.waits else self.command["submit"]
+
+    @property
+    def log(self) -> Path:
+        """File for the output of the job."""
+        return Path(self.command["log"])
 
 
 class Server:
@@ -178,6 +202,9 @@ class Server:
         # The death of a child writes a byte here and so ends the wait in `serve` at once.
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._woken, False)
+        # Processes that execute jobs in turn report here.
+        self._reported, self._reports = os.pipe()
+        os.set_blocking(self._reported, False)
 
     def serve(self) -> None:
         """Execute commands until the input ends, then kill all jobs."""
@@ -189,11 +216,14 @@ class Server:
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
+            selector.register(self._reported, selectors.EVENT_READ)
             self._answer({"ready": os.getpid()})
             while True:
                 ready = {key.fd for key, _ in selector.select(self._seconds_to_next_task())}
                 if self._wake in ready:
                     os.read(self._wake, 4096)
+                # Before the dead are reported: a process may have ended its job, and died later.
+                self._hear()
                 self._reap()
                 # A process that the command has forked may keep the input open.
                 if os.getppid() != self._parent or (0 in ready and not self._read()):
@@ -211,7 +241,8 @@ class Server:
 
     def _obey(self, command: dict[str, Any]) -> None:
         if "submit" in command:
-            self._fork(command)
+            if not (command["in_turn"] and self._hand_over(command)):
+                self._fork(command)
         else:
             for pid, child in self._children.items():
                 if command["keys"] is not None and child.key not in command["keys"]:
@@ -221,11 +252,34 @@ class Server:
                 else:
                     # The guard passes the signal on to the job alone: to end in order, the job
                     # needs its subprocesses.
+                    child.asked_to_end = True
                     with suppress(ProcessLookupError):
                         os.kill(pid, command["signal"])
 
-    def _fork(self, command: dict[str, Any]) -> None:
-        child, server = Child(command["submit"], Path(command["log"])), os.getpid()
+    def _hand_over(self, command: Command) -> bool:
+        """Give a job to a process that waits for one; returns whether there is one."""
+        for pid, child in self._children.items():
+            free = child.waits and not child.asked_to_end
+            if free and child.commands is not None and hand_over(command, child.commands):
+                self._children[pid] = Child(command, child.commands, has_begun=False)
+                return True
+        return False
+
+    def _hear(self) -> None:
+        """Take note of the jobs that began or ended in processes which execute jobs in turn."""
+        by_key = {child.key: child for child in self._children.values()}
+        for what, key in read_reports(self._reported):
+            child = by_key[key]
+            if what == BEGUN:
+                child.has_begun = True
+            else:
+                self._tend(child)
+                child.waits, child.kill_at = True, math.inf
+                self._answer({"ended": key, "code": 0, "signal": None})
+
+    def _fork(self, command: Command) -> None:
+        further, commands = os.pipe() if command["in_turn"] else (None, None)
+        child, server = Child(command, commands), os.getpid()
         # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
         # before it has reset the action would be lost and the job would run on: block it until
         # then.
@@ -240,7 +294,10 @@ class Server:
                 os.environ.update(command["variables"])
                 self._become(child.log)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-                code = self._entry(command["arguments"])
+                if further is None:
+                    code = self._entry(command["arguments"])
+                else:
+                    code = execute_in_turn(self._entry, command, further, self._reports)
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
             finally:
@@ -249,6 +306,8 @@ class Server:
                     sys.stderr.flush()
                 os._exit(code)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        if further is not None:
+            os.close(further)
         self._children[pid] = child
 
     def _become_guard(self) -> None:
@@ -261,6 +320,10 @@ class Server:
         signal.set_wakeup_fd(-1)
         os.close(self._wake)
         os.close(self._woken)
+        os.close(self._reported)
+        for child in self._children.values():
+            if child.commands is not None:
+                os.close(child.commands)
         null_device = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null_device, 0)
         os.close(null_device)
@@ -273,11 +336,7 @@ class Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(self._answers)
-        # O_APPEND: after the server has cut the log, the job writes at its new end.
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(output)
+        write_output_to(log)
         faulthandler.enable()
         dump_stacks_on_request()
 
@@ -287,10 +346,22 @@ class Server:
             while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
                 ended += 1
                 if reaped[0] in self._children:
-                    self._report(self._children.pop(reaped[0]), reaped[1])
+                    self._bury(self._children.pop(reaped[0]), reaped[1])
         # The processes of a job whose guard was killed are children of the server now.
         if ended:
             kill_orphans({*self._children, *self._imported})
+
+    def _bury(self, child: Child, status: int) -> None:
+        """Report the job of a process that has ended."""
+        if child.commands is not None:
+            os.close(child.commands)
+        if child.waits:
+            return
+        # The process died between two jobs: the next one is innocent, and has not begun.
+        if not (child.has_begun or child.asked_to_end) and child.kill_at == math.inf:
+            self._fork(child.command)
+            return
+        self._report(child, status)
 
     def _report(self, child: Child, status: int) -> None:
         self._tend(child)

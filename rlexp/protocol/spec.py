@@ -147,6 +147,11 @@ class RunSpec:
         return isinstance(part, Mapping) and isinstance(part.get("command"), str)
 
     @property
+    def compiled(self) -> bool:
+        """Whether the run's training is a compiled program, which later runs can use again."""
+        return "twin_digest" in self.algorithm
+
+    @property
     def streams(self) -> Streams:
         """All seeds that the run passes to libraries."""
         return Streams(self.root, self.phase, self.seed)

@@ -110,6 +110,10 @@ class Recorder(BaseCallback):
         """The first step after `after` at which a checkpoint is due, or None."""
         return _next_multiple(after, self._budget.checkpoint_every)
 
+    def beat(self) -> None:
+        """Report that the training is alive while no step is trained."""
+        self._listener.beat(self.num_timesteps)
+
     def check_numbers(self) -> None:
         """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
         if name := diverged_loss(self.model.logger.name_to_value):

@@ -28,7 +28,7 @@ from rlexp.config.validate import build
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
-from rlexp.executors import DISK_FULL, IN_USE
+from rlexp.executors import DISK_FULL, IN_USE, RUN_FAILED
 from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.seeds import Phase
@@ -138,6 +138,8 @@ class RunListener:
         self.origin: Mapping[str, Any] = {}
         self.keeps_replay = False
         """Whether the replay buffer stays on disk when the run ends."""
+        self.failure: Failure | None = None
+        """Why the run has failed, after its end."""
         self._from_scratch = False
         self._started = time.monotonic()
         self._next_stop_check = self._next_guard_check = 0.0
@@ -165,6 +167,7 @@ class RunListener:
             self._sampler.stop()
         self._journal.append(event)
         if isinstance(event, RunEnded):
+            self.failure = event.failure
             if event.ending in {Ending.COMPLETED, Ending.PRUNED}:
                 # An interrupted or failed run may continue, so it keeps its checkpoints.
                 self._clear()
@@ -276,11 +279,11 @@ def execute(arguments: list[str]) -> int:
         arguments: The run's folder and the attempt's number.
 
     Returns:
-        0 when the journal records the end of the attempt, whatever the end is; `DISK_FULL` when the
-        disk is full; `IN_USE` when another process executes the run.
+        0 or `RUN_FAILED` when the journal records the end of the attempt; `DISK_FULL` when the disk
+        is full; `IN_USE` when another process executes the run.
     """
     try:
-        _execute(RunPaths(Path(arguments[0])), int(arguments[1]))
+        return _execute(RunPaths(Path(arguments[0])), int(arguments[1]))
     except HeldError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return IN_USE
@@ -291,10 +294,9 @@ def execute(arguments: list[str]) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         # The journal cannot record this failure, so the exit code reports it.
         return DISK_FULL
-    return 0
 
 
-def _execute(paths: RunPaths, number: int) -> None:
+def _execute(paths: RunPaths, number: int) -> int:
     attempt = paths.attempt(number)
     guard = AttemptGuard(paths, attempt)
     with (
@@ -317,6 +319,9 @@ def _execute(paths: RunPaths, number: int) -> None:
         _train(paths, attempt, listener)
         # The environments have closed within their limit.
         listener.last_resort.cancel()
+    # A loss that became NaN says nothing about the process. After another failure, the next run gets
+    # a fresh one.
+    return 0 if listener.failure in {None, Failure.NAN} else RUN_FAILED
 
 
 @contextmanager
@@ -459,7 +464,7 @@ def assemble(
         ConfigError: A plug-in cannot be built.
     """
     use_threads(spec.compute["threads"])
-    if "twin_digest" in spec.algorithm:
+    if spec.compiled:
         set_up(cache_folder())
     return Training(
         agent=build(spec.agent, "agent", allowed),

@@ -226,7 +226,7 @@ def _installed(names: Iterable[str]) -> dict[str, str]:
 
 def _compiler(spec: RunSpec) -> dict[str, str]:
     """What decides the numbers of a compiled run: JAX, and the processor's instructions."""
-    if "twin_digest" not in spec.algorithm:
+    if not spec.compiled:
         return {}
     compiler = _installed(COMPILER) | {"processor features": processor_features()}
     flags = compiler_flags()

@@ -1,6 +1,8 @@
 """`rlexp demo` trains a pair that is decided, and continues where it was interrupted."""
 
+import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from stored_runs import stored, study
 
 from rlexp.app.commands.setup.demo import Demonstration, demo
 from rlexp.app.observer import SilentObserver
+from rlexp.environments import twins
 from rlexp.errors import ConfigError, RecordError
 
 SHORT = ("seeds.test=2", "budget.steps=2048", "budget.evaluation_every=1024")
@@ -74,6 +77,18 @@ def test_another_experiment_of_this_name_is_refused(tmp_path: Path) -> None:
     stored(study(tmp_path).layout, "default-or-tuned")
     with pytest.raises(RecordError, match="name another folder: rlexp demo FOLDER"):
         demo(str(tmp_path), SilentObserver(), SHORT)
+
+
+def test_without_jax_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without JAX, `--compiled` ends with one line that holds the command to type, and runs nothing."""
+    monkeypatch.setattr(
+        twins, "find_spec", lambda name: None if name == "jax" else find_spec(name)
+    )
+    printed = rlexp(tmp_path, "demo", "--compiled")
+    assert 2 == printed.code
+    assert ["pip install 'rlexp[compiled]'"] == re.findall(r"pip install .*", printed.err)
+    assert 1 == len(printed.err.splitlines())
+    assert not (tmp_path / "runs").exists()
 
 
 @long

@@ -18,6 +18,8 @@ from rlexp.errors import ConfigError, RecordError
 
 STUDY = Path(__file__).with_suffix(".yaml")
 """The study file of the experiment."""
+COMPILED_STUDY = STUDY.with_name("demo_compiled.yaml")
+"""The study file of the experiment with a compiled algorithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class Demonstration:
         page: The report as a page, as an absolute path; null while runs are missing.
         next: Suggested next commands.
         outcome: The state of the runs, with their scores, in Python only.
-        comparison: The verdict on the two labels, in Python only; None while runs are missing.
+        comparison: The verdict on the two labels, in Python only; None while runs are missing, and with
+            `compiled`, which has one label.
     """
 
     schema: ClassVar[Schema] = Schema("demonstration")
@@ -47,27 +50,33 @@ class Demonstration:
     comparison: Comparison | None = field(repr=False, compare=False)
 
 
-def demo(folder: str, observer: Observer, words: Sequence[str] = ()) -> Demonstration:
+def demo(
+    folder: str, observer: Observer, words: Sequence[str] = (), *, compiled: bool = False
+) -> Demonstration:
     """Train what is missing of the experiment; when every run has a score, compare and report.
 
     Args:
         folder: The folder that receives `runs/` and `reports/`; it is made if it is missing.
         observer: Receives the plan and the progress.
         words: Overrides of the study, for a shorter training.
+        compiled: Whether to train a compiled algorithm instead of the pair.
 
     Raises:
-        RlexpError: The folder cannot be made or written, or holds another experiment of this name.
+        RlexpError: The folder cannot be made or written, or holds another experiment of this name; JAX
+            is missing, with `compiled`.
     """
     workspace = _workspace(folder)
-    request = read_request([str(STUDY), *words], workspace)
+    typed = ("rlexp", "demo", *(["--compiled"] if compiled else []))
+    request = read_request([str(COMPILED_STUDY if compiled else STUDY), *words], workspace)
     name = request.experiment.name
     # The suggested command has options that `rlexp demo` lacks, such as --allow-drift.
     begun = workspace.layout.experiment(name).definition.exists()
-    command = ("rlexp", "resume", name) if begun else ("rlexp", "demo")
+    command = ("rlexp", "resume", name) if begun else typed
     outcome = _run(request, command, workspace, observer)
     comparison, page = None, None
     if outcome.complete:
-        comparison = compare(CompareRequest(targets=(name,)), workspace)
+        if not compiled:
+            comparison = compare(CompareRequest(targets=(name,)), workspace)
         page = report(ReportRequest(targets=(name,)), workspace).files[0]
     return Demonstration(
         experiment=name,
@@ -75,7 +84,7 @@ def demo(folder: str, observer: Observer, words: Sequence[str] = ()) -> Demonstr
         complete=outcome.complete,
         interrupted=outcome.interrupted,
         page=page,
-        next=tuple(_next(outcome, folder, workspace)),
+        next=tuple(_next(outcome, typed, folder, workspace)),
         outcome=outcome,
         comparison=comparison,
     )
@@ -114,12 +123,14 @@ def _run(
     return outcome
 
 
-def _next(outcome: RunOutcome, folder: str, workspace: Workspace) -> Iterator[NextCommand]:
+def _next(
+    outcome: RunOutcome, typed: tuple[str, ...], folder: str, workspace: Workspace
+) -> Iterator[NextCommand]:
     """The suggested next commands."""
     name = outcome.summary.experiment
     if not outcome.complete and any(r.state != "failed" for r in _unfinished(outcome)):
         place = [] if folder == "." else [folder]
-        yield NextCommand(why="continue", command=shlex.join(["rlexp", "demo", *place]))
+        yield NextCommand(why="continue", command=shlex.join([*typed, *place]))
         return
     if workspace.folder != Path.cwd():
         yield NextCommand(why="go to the folder", command=shlex.join(["cd", folder]))
@@ -128,7 +139,10 @@ def _next(outcome: RunOutcome, folder: str, workspace: Workspace) -> Iterator[Ne
         yield NextCommand(why="repeat the failed runs", command=f"rlexp resume {name} --retry")
         return
     yield NextCommand(why="see the learning curves", command=f"rlexp plot {name}")
-    yield NextCommand(why="see every test of the pair", command=f"rlexp compare {name} --full")
+    if "--compiled" in typed:
+        yield NextCommand(why="see every run", command=f"rlexp show {name} --full")
+    else:
+        yield NextCommand(why="see every test of the pair", command=f"rlexp compare {name} --full")
     yield NextCommand(why="begin a study of your own", command="rlexp init --study")
 
 
