@@ -54,10 +54,10 @@ def verification_lines(verification: "Verification") -> "Iterator[str]":
     """The findings on each experiment, its verdict and the next commands, as lines."""
     if not verification.experiments:
         yield f"{verification.folder} holds no experiments yet; to start one, use 'rlexp run'"
-    if verification.looks is not None:
-        yield from _look_lines(verification.looks)
     for experiment in verification.experiments:
         yield from _experiment_lines(experiment)
+    if verification.looks is not None:
+        yield from _look_lines(verification.looks)
 
 
 def _look_lines(verified: "VerifiedLooks") -> "Iterator[str]":
