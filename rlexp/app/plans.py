@@ -100,6 +100,8 @@ class RunPlan(ExecutionEstimate, Displayed):
         steps_per_run: The distinct numbers of environment steps per missing run.
         reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
             there is nothing to compare.
+        looks: What to do where the test seeds have been looked at with other configurations; null
+            otherwise.
         refused: Configurations that cannot be trained, which are in no number of the plan; empty
             outside a dry run, because a run with one of them is refused.
         kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
@@ -116,6 +118,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     steps: int
     steps_per_run: tuple[int, ...]
     reach: str | None = None
+    looks: str | None = None
     refused: tuple[RefusedCell, ...] = ()
     kept_replay_bytes: int = 0
 

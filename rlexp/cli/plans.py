@@ -37,6 +37,8 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
         yield f"  replay buffers that stay on disk (budget.keep_last): up to {size}"
     if plan.reach:
         yield f"  {plan.reach}"
+    if plan.looks:
+        yield f"  {plan.looks}"
     yield from refused_lines(plan.refused)
 
 

@@ -265,6 +265,16 @@ class Layout:
 
     root: Path
 
+    @property
+    def looks(self) -> Path:
+        """The register of looks at test scores, one entry per line; `rlexp rm` leaves it."""
+        return self.root / "looks.jsonl"
+
+    @property
+    def looks_lock(self) -> Path:
+        """Lease of the command that enters looks."""
+        return self.root / ".looks.lock"
+
     def experiment(self, name: str) -> ExperimentPaths:
         """The experiment with this name."""
         return ExperimentPaths(self.root / check_name(name))

@@ -4,7 +4,6 @@ Only the command that drives the experiment, and holds its lock, appends to the 
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -22,11 +21,10 @@ from rlexp.store.files import (
     publish,
     read_file,
 )
+from rlexp.store.hash_chain import NOTHING, chained, is_torn, sum_of_line
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.schemas import LEDGER, VERSION, schema_of
+from rlexp.store.schemas import LEDGER, schema_of
 
-NOTHING = "0" * 64
-"""The hash in the first line, which has no line before it."""
 SMALL = 1 << 20
 """Bytes up to which a file is read at once."""
 
@@ -152,8 +150,8 @@ def read_ledger(paths: ExperimentPaths) -> Ledger | None:
         except RecordError as error:
             breaks.append(f"line {number} cannot be read: {error}")
         entries.append(entry)
-        sums.append(_sum_of(line))
-    if not _is_torn(tail, sums[-1]):
+        sums.append(sum_of_line(line))
+    if not is_torn(tail, sums[-1], LEDGER):
         breaks.append(f"{len(tail)} bytes behind line {len(lines)} are not of this ledger")
     return Ledger(
         sums=tuple(sums[1:]), entries=tuple(entries), breaks=tuple(breaks), torn=bool(tail)
@@ -184,19 +182,8 @@ def _content(paths: ExperimentPaths) -> bytes | None:
 def _lines(paths: ExperimentPaths, last: bytes, entry: Entry) -> bytes:
     """The content to append after the last line: `entry`, and a correction before it if needed."""
     correction = _unwritten(paths, last)
-    if correction is None:
-        return _line(_sum_of(last), entry)
-    line = _line(_sum_of(last), correction)
-    return line + b"\n" + _line(_sum_of(line), entry)
-
-
-def _line(before: str, entry: Entry) -> bytes:
-    document = {**_head(before), **entry.plain()}
-    return json.dumps(document, separators=(",", ":")).encode()
-
-
-def _head(before: str) -> dict[str, Any]:
-    return {VERSION: LEDGER.version, "before": before}
+    entries = [entry] if correction is None else [correction, entry]
+    return chained(last, (e.plain() for e in entries), LEDGER)
 
 
 def _read(line: bytes) -> tuple[str, Entry]:
@@ -207,15 +194,3 @@ def _read(line: bytes) -> tuple[str, Entry]:
         return str(document["before"]), entry_from_plain(document)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{error!r}"[:120]) from error
-
-
-def _sum_of(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest() if line else NOTHING
-
-
-def _is_torn(tail: bytes, before: str) -> bool:
-    """Whether the tail is empty, or the beginning of the next line, as a power cut leaves it."""
-    begun = json.dumps(_head(before), separators=(",", ":"))[:-1].encode()
-    # After a power cut, a file can have its new size while its last blocks are zeros.
-    written = tail.rstrip(b"\0")
-    return written[: len(begun)] == begun[: len(written)]

@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from rlexp.stats.resampling import Resampling
 from rlexp.stats.selection_bias import (
+    ScoredConfiguration,
     TuningModel,
     expected_maximum,
     expected_optimism,
     fit_tuning_model,
     optimism,
+    overstatement_of_best,
 )
 
 scores = st.lists(st.floats(-100, 100), min_size=2, max_size=8)
@@ -178,3 +181,71 @@ def test_invalid_models_are_refused(
     """Counts below 1 and invalid standard deviations are refused."""
     with pytest.raises(ValueError, match=r"needed|finite numbers ≥ 0"):
         expected_optimism(configurations, seeds, noise, spread)
+
+
+def scored(table: np.ndarray) -> list[ScoredConfiguration]:
+    """The configurations of a table of scores, of shape (configurations, seeds)."""
+    return [
+        ScoredConfiguration(
+            runs=len(row), mean=float(row.mean()), deviation=float(row.std(ddof=1))
+        )
+        for row in table
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configurations", "seeds", "spread"), [(2, 5, 1.0), (5, 3, 0.0), (20, 5, 0.5)]
+)
+def test_the_overstatement_of_the_best_is_within_its_interval(
+    configurations: int, seeds: int, spread: float
+) -> None:
+    """Over 300 simulated workspaces, 95 % intervals contain the truth as often as they should.
+
+    The truth is the mean amount by which the best mean score of such a workspace exceeds its true mean.
+    """
+    model = TuningModel(configurations=configurations, seeds=seeds, noise=2.0, spread=spread)
+    _, truth, _ = simulated(model, 20_000)
+    generator = np.random.default_rng(11)
+    resampling = Resampling(repetitions=1_000)
+    contained, estimates = 0, []
+    for _ in range(300):
+        means = generator.normal(0, spread, (configurations, 1))
+        table = means + generator.normal(0, 2.0, (configurations, seeds))
+        stated = overstatement_of_best(scored(table), resampling)
+        assert stated is not None
+        assert stated.low is not None
+        assert stated.high is not None
+        contained += stated.low <= truth <= stated.high
+        estimates.append(stated.estimate)
+    # Four standard errors of the share below 95 %.
+    assert contained >= 300 * (0.95 - 4 * sqrt(0.95 * 0.05 / 300))
+    assert pytest.approx(truth, rel=0.25) == np.mean(estimates)
+
+
+def test_the_overstatement_by_hand() -> None:
+    """Two configurations of two seeds with variance 2, and equal means: m_2 times 1."""
+    table = np.array([[0.0, 2.0], [0.0, 2.0]])
+    stated = overstatement_of_best(scored(table), Resampling())
+    assert stated is not None
+    assert pytest.approx(expected_maximum(2)) == stated.estimate
+    assert (4, 0, 50_000, 0.95) == (stated.n, stated.seed, stated.repetitions, stated.level)
+
+
+def test_more_configurations_overstate_more() -> None:
+    """With the same known scores, the best of ten configurations overstates more than of two."""
+    known = scored(np.array([[0.0, 2.0], [1.0, 5.0]]))
+    two, ten = (overstatement_of_best(known, Resampling(), count) for count in (2, 10))
+    assert two is not None
+    assert ten is not None
+    assert ten.estimate / two.estimate == pytest.approx(expected_maximum(10) / expected_maximum(2))
+
+
+def test_the_overstatement_needs_two_configurations_and_two_seeds() -> None:
+    """One configuration, or one seed of each, says nothing; equal scores overstate nothing."""
+    single = [ScoredConfiguration(runs=1, mean=mean, deviation=None) for mean in (1.0, 2.0)]
+    assert None is overstatement_of_best(single, Resampling())
+    assert None is overstatement_of_best(scored(np.array([[0.0, 2.0]])), Resampling())
+    equal = overstatement_of_best(scored(np.ones((2, 3))), Resampling())
+    assert equal is not None
+    assert (0.0, None) == (equal.estimate, equal.low)
+    assert "same score" in str(equal.reason)

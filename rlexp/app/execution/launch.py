@@ -31,6 +31,7 @@ from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.execution.verdict_reach import missing_reach
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
+from rlexp.app.reading.looks import advice_on_looks
 from rlexp.app.reading.summary import StoredEntry, read_entries
 from rlexp.app.tracking.mirror_client import mirroring
 from rlexp.app.workspace import Workspace
@@ -47,7 +48,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord
 from rlexp.store.file_systems import VARIABLE as SHARED
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import folder_size, read_experiment, read_run, write_experiment
@@ -84,7 +85,9 @@ def launch_experiment(
     # The definition precedes every run: a run folder without one would belong to no experiment.
     write_experiment(paths, experiment)
     take_over_parents(paths, experiment, plan.missing, launch)
-    interrupted = execute_missing_runs(paths, phase, plan, launch, workspace, observer, costs)
+    interrupted = execute_missing_runs(
+        *(paths, phase, plan, launch, workspace, observer), costs, experiment
+    )
     entries = read_entries(paths, experiment, phase)
     _remember_rates(paths, plan, launch)
     return interrupted, entries
@@ -98,10 +101,12 @@ def execute_missing_runs(
     workspace: Workspace,
     observer: Observer,
     costs: Costs | None = None,
+    experiment: Experiment | None = None,
 ) -> SignalNumber | None:
     """Execute the missing runs; returns the signal that ended the command, or None.
 
-    `costs` is what is known about the costs of the runs.
+    `costs` is what is known about the costs of the runs. `experiment` is the definition that the runs
+    belong to; None where they repeat earlier runs.
 
     Raises:
         ConfigError: The runs need a device that this machine lacks.
@@ -114,7 +119,9 @@ def execute_missing_runs(
         launch,
         workspace,
         observer,
-        show=lambda code: observer.plan(make_run_plan(paths, phase, plan, launch, code, costs)),
+        show=lambda code: observer.plan(
+            make_run_plan(paths, phase, plan, launch, code, costs, experiment)
+        ),
         watch=lambda: observer.watch(len(plan.missing)),
     )
 
@@ -346,6 +353,7 @@ def make_run_plan(
     launch: LaunchSettings,
     code: Code,
     costs: Costs | None = None,
+    experiment: Experiment | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
@@ -353,6 +361,8 @@ def make_run_plan(
     beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
     costs = costs or Costs()
     replay = largest_replay_buffer(plan.missing, costs.spaces)
+    configurations = () if experiment is None else experiment.configurations
+    tasks = {c.fingerprint: c.task for c in configurations}
     expected = estimate_cost(
         plan.missing,
         workers,
@@ -370,6 +380,7 @@ def make_run_plan(
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
         reach=missing_reach([*plan.missing, *plan.done]),
+        looks=advice_on_looks(plan.missing, tasks, Layout(paths.folder.parent)),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
         threads=threads,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -100,11 +101,22 @@ def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> Sum
     return None if context is None else card_of(context)
 
 
-def card_context(name: str, phase: Phase | None, workspace: Workspace) -> ReportContext | None:
-    """What the card of one experiment is computed from; None where it cannot be read."""
+def count_looks(name: str, phase: Phase, workspace: Workspace) -> None:
+    """Enter the looks at the test scores of an experiment, where no card shows them."""
+    with suppress(RlexpError):
+        collect_evidence((name,), phase, workspace)
+
+
+def card_context(
+    name: str, phase: Phase | None, workspace: Workspace, *, enter: bool = True
+) -> ReportContext | None:
+    """What the card of one experiment is computed from; None where it cannot be read.
+
+    `enter` is that of `collect_evidence`.
+    """
     try:
         parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
-        evidence = collect_evidence((name,), phase, workspace)
+        evidence = collect_evidence((name,), phase, workspace, enter=enter)
     except RlexpError:
         return None
     return _context(evidence, parts)

@@ -13,6 +13,7 @@ from rlexp.app.reading.experiment_scan import (
     with_measurements,
 )
 from rlexp.app.reading.integrity import examine
+from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.sweeps.evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
@@ -51,8 +52,11 @@ def collect_evidence(
     importance: bool = False,
     integrity: bool = False,
     measurements: bool = False,
+    enter: bool = True,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
+
+    Whoever asks for test scores looks at them, so that the register of looks gets an entry.
 
     Args:
         targets: Experiments, or labels of them.
@@ -61,6 +65,7 @@ def collect_evidence(
         importance: Whether to compute parameter importances of sweeps, which takes seconds.
         integrity: Whether to compare the records with their ledgers, which reads every file.
         measurements: Whether to read what learners logged, which is most of a journal.
+        enter: Whether to enter looks in the register; otherwise they are only counted.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
@@ -80,7 +85,7 @@ def collect_evidence(
     names = unambiguous(_configurations(members))
     renamed = dict(zip(_configurations(members), names, strict=True))
     labelled = [replace(m, label=renamed[m.experiment, m.label, m.task]) for m in members]
-    return Evidence(
+    evidence = Evidence(
         phase=chosen,
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
         members=tuple(_ordered(labelled)),
@@ -101,6 +106,7 @@ def collect_evidence(
             for f in s.runs
         ),
     )
+    return with_looks(evidence, workspace.layout, enter=enter)
 
 
 def _scans(targets: Sequence[Target], workspace: Workspace) -> dict[str, ExperimentScan]:

@@ -40,7 +40,8 @@ def read_answer(name: str, workspace: Workspace) -> TrackedAnswer | None:
         None where the records or the settings of reports cannot be read: every other number is
         mirrored all the same.
     """
-    context = card_context(name, None, workspace)
+    # The mirror reads while runs are under way; the command itself enters the look at its end.
+    context = card_context(name, None, workspace, enter=False)
     if context is None:
         return None
     card, assessment = card_of(context), _assessment(context)

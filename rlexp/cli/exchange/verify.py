@@ -10,7 +10,11 @@ from rlexp.cli.options import Json, console_for, current_workspace, show_result
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlexp.app.commands.exchange.verify import Verification, VerifiedExperiment
+    from rlexp.app.commands.exchange.verify import (
+        Verification,
+        VerifiedExperiment,
+        VerifiedLooks,
+    )
 
 
 def verify(
@@ -22,6 +26,12 @@ def verify(
         str | None,
         typer.Option("--head", help="An earlier head (hex digits) that the ledger must contain."),
     ] = None,
+    looks_head: Annotated[
+        str | None,
+        typer.Option(
+            "--looks-head", help="An earlier head that the register of looks must contain."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check that records are the same as when they were written.
@@ -29,11 +39,13 @@ def verify(
     Compares records with the ledger, which holds their sums. Shows every record that is missing,
     edited or copied; the exit code is 1 if there is one. Records that were changed together with
     the ledger are found only with a head that you noted earlier: give it with --head.
+
+    Also checks the register of looks at test scores.
     """
     from rlexp.app.commands.exchange.verify import verify as use_case
     from rlexp.cli.exit_codes import exit_code
 
-    verification = use_case(experiment, head, current_workspace())
+    verification = use_case(experiment, head, current_workspace(), looks_head=looks_head)
     show_result(verification, console_for(as_json=as_json), verification_lines)
     raise typer.Exit(exit_code(complete=verification.faultless, interrupted=None))
 
@@ -44,6 +56,14 @@ def verification_lines(verification: "Verification") -> "Iterator[str]":
         yield f"{verification.folder} holds no experiments yet; to start one, use 'rlexp run'"
     for experiment in verification.experiments:
         yield from _experiment_lines(experiment)
+    if verification.looks is not None:
+        yield from _look_lines(verification.looks)
+
+
+def _look_lines(verified: "VerifiedLooks") -> "Iterator[str]":
+    yield from (f"broken chain: register of looks: {fault}" for fault in verified.faults)
+    yield from (f"remark: register of looks: {remark}" for remark in verified.remarks)
+    yield f"register of looks: {verified.verdict}"
 
 
 def _experiment_lines(verified: "VerifiedExperiment") -> "Iterator[str]":

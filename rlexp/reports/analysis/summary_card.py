@@ -17,6 +17,7 @@ from rlexp.reports.analysis.curve_figures import (
     task_curves,
 )
 from rlexp.reports.analysis.estimates import aggregates, leading_metric
+from rlexp.reports.analysis.looks import look_counts, looks_text
 from rlexp.reports.analysis.metric_figures import metric_panel, metric_title
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
@@ -24,6 +25,7 @@ from rlexp.reports.analysis.winner_assessment import assess_winner
 from rlexp.reports.drawing.blocks import (
     IntervalFigure,
     LineFigure,
+    LookCount,
     Panel,
     SummaryCard,
     Table,
@@ -47,7 +49,7 @@ MOST_PARAMETERS = 10
 
 def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
     """The card of a report, with or without learning curves."""
-    reply = answer(report)
+    reply, looks = answer(report), look_counts(report)
     return SummaryCard(
         tone=reply.tone,
         text=reply.text,
@@ -55,7 +57,8 @@ def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
         intervals=_intervals(report),
         curves=tuple(_curves(report)) if curves else (),
         tables=tuple(_sweep_tables(report)),
-        facts=tuple(_facts(report.evidence)),
+        facts=tuple(_facts(report, looks)),
+        looks=looks,
     )
 
 
@@ -67,7 +70,7 @@ def uncompared_card(report: ReportContext, *, pending: bool = False) -> SummaryC
         pending: Whether the comparisons are being computed: the card then has the scores of every
             label and learning curves.
     """
-    evidence = report.evidence
+    evidence, looks = report.evidence, look_counts(report)
     labels = format_count(len(evidence.labels), "label")
     compared = "being compared" if pending else "not compared with each other"
     return SummaryCard(
@@ -76,7 +79,8 @@ def uncompared_card(report: ReportContext, *, pending: bool = False) -> SummaryC
         basis=f"{scored_by(report)}." if pending else "",
         intervals=_intervals(report) if pending else None,
         curves=tuple(_curves(report)) if pending else (),
-        facts=tuple(_facts(evidence)),
+        facts=tuple(_facts(report, looks)),
+        looks=looks,
     )
 
 
@@ -182,7 +186,8 @@ def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
     )
 
 
-def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[str, str]]:
+    evidence = report.evidence
     searched = [sweep for sweep in evidence.sweeps if _cost_of(sweep, SEARCH)]
     if any(member.record.attempts for member in evidence.members):
         yield (
@@ -194,6 +199,8 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "Cost in all", _cost_of(sweep, tuple(Phase))
     if evidence.members:
         yield "Missing", _missing(evidence)
+    if text := looks_text(report, looks):
+        yield "Looks", text
 
 
 def _cost_of(sweep: SweepEvidence, phases: Collection[str]) -> str:

@@ -303,6 +303,28 @@ class SuggestedCommand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookCount:
+    """How many configurations have been looked at on the test seeds of one task.
+
+    Attributes:
+        task: The task.
+        root: The root of the test seeds.
+        configurations: Number of configurations whose scores on these seeds were used.
+        runs: Number of their runs.
+        overstatement: How much better the best mean score is expected to look than it is, in units
+            of the score; null where it cannot be estimated.
+        digest: The sha256 of the counted looks.
+    """
+
+    task: str
+    root: int
+    configurations: int
+    runs: int
+    overstatement: Interval | None
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCard:
     """The answer of a report, and what belongs to it, on one screen.
 
@@ -316,6 +338,8 @@ class SummaryCard:
         facts: Names and texts of short facts: cost, missing runs.
         overrides: The searched hyperparameters of a winner as overrides, to copy; may be empty.
         commands: Commands to type next.
+        looks: How many configurations have been looked at on the test seeds, by task and root;
+            empty for other phases.
     """
 
     tone: Tone
@@ -327,6 +351,7 @@ class SummaryCard:
     facts: tuple[tuple[str, str], ...] = ()
     overrides: str = ""
     commands: tuple[SuggestedCommand, ...] = ()
+    looks: tuple[LookCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

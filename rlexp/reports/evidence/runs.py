@@ -18,6 +18,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
 from rlexp.records.logged_values import logged_values
+from rlexp.records.look import CountedLooks
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.records.system_metrics import SystemUsage
@@ -246,6 +247,7 @@ class Evidence:
         sweeps: The sweeps among the experiments, with their trials and selection.
         integrity: Result of comparing the records with the ledger, where that was requested.
         running: Number of runs of the experiments in progress, planned here or not.
+        looks: The looks at the test seeds of the report; empty for other phases.
         unused_references: Tasks whose declared reference scores are left out, because they are in
             other units than the recorded scores.
     """
@@ -260,6 +262,7 @@ class Evidence:
     integrity: tuple[Integrity, ...] = ()
     running: int = 0
     unused_references: tuple[str, ...] = ()
+    looks: CountedLooks = field(default_factory=CountedLooks)
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.

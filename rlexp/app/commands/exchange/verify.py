@@ -11,11 +11,15 @@ from rlexp.app.reading.integrity import examine
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.seeds import Phase
 from rlexp.records.integrity import SHORT, IntegrityFinding, RecordKind
+from rlexp.records.look import LookRegister
 from rlexp.records.run import State
 from rlexp.store.checkpoints import checkpoint_steps, read_checkpoint
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.looks import read_looks
 from rlexp.store.runs import StoredRun
+from rlexp.text import format_count
 
 HEAD = re.compile(r"[0-9a-f]{8,64}")
 
@@ -67,41 +71,72 @@ class VerifiedExperiment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedLooks:
+    """The register of looks at test scores, whose chain of checksums was checked.
+
+    Attributes:
+        looks: Number of looks in the register.
+        head: The sha256 of its last line; null if it has no line.
+        uncounted: Number of configurations with test scores, in the verified experiments, that no look
+            counts on these seeds.
+        faults: What was changed in the register, as sentences.
+        remarks: Other findings on the register.
+        verdict: The result as a sentence.
+    """
+
+    looks: int
+    head: str | None
+    uncounted: int
+    faults: tuple[str, ...]
+    remarks: tuple[str, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification(Displayed):
     """Records compared with their ledgers.
 
     Attributes:
         folder: The folder with the experiments.
         experiments: The verified experiments.
+        looks: The register of looks; null where there is none.
     """
 
     schema: ClassVar[Schema] = Schema("verification")
 
     folder: str
     experiments: tuple[VerifiedExperiment, ...]
+    looks: VerifiedLooks | None = None
 
     @property
     def faultless(self) -> bool:
-        """Whether every record is the same as when it was written."""
-        return not any(experiment.faults for experiment in self.experiments)
+        """Whether every record, and the register of looks, is the same as when it was written."""
+        changed = self.looks is not None and self.looks.faults
+        return not changed and not any(experiment.faults for experiment in self.experiments)
 
 
-def verify(name: str | None, head: str | None, workspace: Workspace) -> Verification:
-    """Compare records with their ledgers.
+def verify(
+    name: str | None, head: str | None, workspace: Workspace, *, looks_head: str | None = None
+) -> Verification:
+    """Compare records with their ledgers, and check the register of looks.
 
     Args:
         name: An experiment; None verifies all.
         head: The first digits of the sum of a line that its ledger must contain.
         workspace: The workspace of the experiments.
+        looks_head: The first digits of the sum of a line that the register of looks must contain.
 
     Raises:
-        RlexpError: There is no such experiment, or `head` is not hexadecimal.
+        RlexpError: There is no such experiment, or a head is not hexadecimal.
     """
     noted = _read_head(name, head)
+    noted_looks = None if looks_head is None else _hexadecimal(looks_head, "--looks-head")
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
+    scans = [survey(paths) for paths in folders]
     return Verification(
         folder=str(workspace.layout.root),
-        experiments=tuple(_verify(paths, noted) for paths in folders),
+        experiments=tuple(_verify(scan, noted) for scan in scans),
+        looks=_verify_looks(workspace, scans, noted_looks),
     )
 
 
@@ -110,17 +145,70 @@ def _read_head(name: str | None, head: str | None) -> str | None:
         return None
     if name is None:
         raise ConfigError("--head needs an experiment: rlexp verify EXPERIMENT --head HEX")
+    return _hexadecimal(head, "--head")
+
+
+def _hexadecimal(head: str, option: str) -> str:
     noted = head.lower()
     if not HEAD.fullmatch(noted):
+        kind = "ledger" if option == "--head" else "register"
         raise ConfigError(
-            f"--head {head!r} is not the head of a ledger: give at least the first 8 of the {SHORT} "
+            f"{option} {head!r} is not the head of a {kind}: give at least the first 8 of the {SHORT} "
             "hexadecimal digits that 'rlexp verify' and reports print",
         )
     return noted
 
 
-def _verify(paths: ExperimentPaths, head: str | None) -> VerifiedExperiment:
-    surveyed = survey(paths)
+def _verify_looks(
+    workspace: Workspace, scans: Sequence[ExperimentScan], head: str | None
+) -> VerifiedLooks | None:
+    """The register of looks; None where there is none."""
+    register, unreadable = LookRegister(), list[str]()
+    try:
+        register = read_looks(workspace.layout)
+    except RecordError as error:
+        unreadable = [str(error)]
+    uncounted = len(_scored(scans) - {(look.configuration, look.root) for look in register.looks})
+    if register.sha256 is None and not unreadable and head is None:
+        return None
+    cut = head is not None and not any(line.startswith(head) for line in register.sums)
+    text = f"no line has the sum {head}: the register was rewritten, or cut, since then"
+    faults = (*unreadable, *register.breaks, *([text] if cut else []))
+    return VerifiedLooks(
+        looks=len(register.looks),
+        head=register.head,
+        uncounted=uncounted,
+        faults=faults,
+        remarks=("its last line is incomplete: the next look replaces it",) * register.torn,
+        verdict=_verdict_on_looks(register, uncounted),
+    )
+
+
+def _scored(scans: Sequence[ExperimentScan]) -> set[tuple[str, int]]:
+    """The configurations with test scores of rlexp's own runs, with the roots of their seeds."""
+    records = [run.record for scan in scans for run in _stored(scan)]
+    return {
+        (record.spec.fingerprint, record.spec.root)
+        for record in records
+        if record.spec.phase is Phase.TEST
+        and record.state is State.COMPLETED
+        and record.score is not None
+        and record.spec.imported is None
+    }
+
+
+def _verdict_on_looks(register: LookRegister, uncounted: int) -> str:
+    count = format_count(len(register.looks), "look")
+    text = f"{count} (head {register.head[:SHORT]})" if register.head else f"no register, {count}"
+    if uncounted:
+        configurations = format_count(uncounted, "configuration")
+        verb = "is" if uncounted == 1 else "are"
+        text += f", and {configurations} with test scores {verb} not counted yet"
+    return text
+
+
+def _verify(surveyed: ExperimentScan, head: str | None) -> VerifiedExperiment:
+    paths = surveyed.paths
     integrity = examine(surveyed, head)
     checkpoints = [finding for run in _stored(surveyed) for finding in _checkpoints(run)]
     order = list(RecordKind).index

@@ -283,7 +283,7 @@ def _dry_run(
     launch, costs = _Preparation(request, workspace, observer).prepare(experiment, plan)
     note_missing_packages(launch.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
-    planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs)
+    planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs, experiment)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
 

@@ -36,6 +36,7 @@ from rlexp.app.tracking.report_attachment import ReportAttachment, attach_report
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
+from rlexp.records.look import CountedLooks
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.catalogue import SETTLED, stamp_of_tree
@@ -161,30 +162,34 @@ class ReportCache:
             cached, where modification times cannot show every change: while a command runs an
             experiment, shortly after a change, if environment variables are filled in, and if
             other machines write to the experiment.
+        looks: The register of looks, on which the report depends too. Making a report may enter looks,
+            so that its sum is taken afterwards.
     """
 
     file: Path
     digest: str | None
+    looks: Path
 
     @classmethod
     def of(
         cls,
-        folder: Path,
+        workspace: Workspace,
         question: Mapping[str, Any],
         experiments: Sequence[ExperimentPaths] | None,
     ) -> "ReportCache":
-        """The cache entry of a report of the workspace in `folder`.
+        """The cache entry of a report of a workspace.
 
         Args:
-            folder: The folder of the workspace.
+            workspace: The workspace.
             question: Targets and settings, as JSON values.
             experiments: The reported experiments; None if the report depends on code or values
                 that the digest does not cover.
         """
+        folder = workspace.folder
         name = _sha256([os.path.realpath(folder), question])
         file = cache_folder() / "reports" / f"{name[:32]}.json"
         digest = None if experiments is None else _digest(question, experiments, folder)
-        return cls(file, digest)
+        return cls(file, digest, workspace.layout.looks)
 
     def load(self) -> CachedReport | None:
         """The cached report, if its inputs and its files are unchanged; else None."""
@@ -193,17 +198,26 @@ class ReportCache:
         with suppress(RecordError, KeyError, TypeError, ValueError, AttributeError):
             content = read_json(self.file)
             sums = {Path(name): text for name, text in content["files"].items()}
+            if content["looks"] not in ([], [sum_of_file(self.looks)]):
+                return None
             # A report that the user has edited or removed is written again.
             if content["source"] == self.digest and all(sum_of_file(p) == sums[p] for p in sums):
                 return CachedReport(tuple(sums), ReportSummary.read(content["summary"]))
         return None
 
-    def save(self, files: Mapping[Path, bytes], summary: ReportSummary) -> None:
-        """Save the cache entry of a written report; a folder that cannot be written is ignored."""
+    def save(
+        self, files: Mapping[Path, bytes], summary: ReportSummary, looks: CountedLooks
+    ) -> None:
+        """Save the cache entry of a written report; a folder that cannot be written is ignored.
+
+        `looks` are those that the report was made with.
+        """
         if self.digest is None:
             return
         content = {
             "source": self.digest,
+            # Scores of other phases than the test are no looks: such a report needs no register.
+            "looks": [looks.register] if looks.tasks else [],
             "files": {str(path): sha256(data).hexdigest() for path, data in files.items()},
             "summary": asdict(summary),
         }
@@ -284,7 +298,7 @@ def _cache(
     names = dict.fromkeys(read_target(text).experiment for text in request.targets)
     # Allowed packages are the user's code, whose files the digest does not cover.
     experiments = None if workspace.allowed else [workspace.experiment(name) for name in names]
-    return ReportCache.of(workspace.folder, question, experiments)
+    return ReportCache.of(workspace, question, experiments)
 
 
 def _make(
@@ -295,7 +309,7 @@ def _make(
     cache: ReportCache,
 ) -> CachedReport:
     """Compute a report, write its files, and cache it."""
-    evidence, study = compute_report(request, parts, workspace)
+    evidence, study = compute_report(request, parts, workspace, enter=True)
     folder = Path(request.output) if request.output else _folder(workspace, evidence)
     films = film_addresses(study, workspace.folder, folder) if "html" in formats else {}
     files = render_files(
@@ -306,14 +320,14 @@ def _make(
     summary = ReportSummary.of(study)
     # A running run becomes lost when its process dies, and no file changes then.
     if not evidence.running:
-        cache.save(files, summary)
+        cache.save(files, summary, evidence.looks)
     return CachedReport(tuple(files), summary)
 
 
 def compute_report(
-    request: ReportRequest, parts: ReportParts, workspace: Workspace
+    request: ReportRequest, parts: ReportParts, workspace: Workspace, *, enter: bool = False
 ) -> tuple[Evidence, ReportDocument]:
-    """The evidence of a report and its content; nothing is written.
+    """The evidence of a report and its content; nothing is written, unless `enter` enters looks.
 
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
@@ -325,6 +339,7 @@ def compute_report(
         importance="importance" in parts.sections,
         integrity=True,
         measurements="measurements" in parts.sections,
+        enter=enter,
     )
     study = make_report(evidence, parts)
     commands = card_commands(
@@ -344,7 +359,7 @@ def compute_brief_report(
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
     """
-    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace)
+    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace, enter=False)
     return make_brief_report(evidence, parts)
 
 

@@ -28,7 +28,7 @@ from rlexp.app.reading.run_rows import (
     scores_of_summaries,
 )
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.reporting.build import experiment_card
+from rlexp.app.reporting.build import count_looks, experiment_card
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
@@ -170,7 +170,9 @@ def run_missing(
     if options.dry_run:
         note_missing_packages(request.trackers, observer)
         code = read_code(workspace.folder, workspace.layout.root)
-        planned = make_run_plan(paths, request.phase, prepared.plan, launch, code, prepared.costs)
+        planned = make_run_plan(
+            *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
+        )
         return replace(planned, refused=prepared.refused)
     # After the checks: a refused command leaves no folder.
     probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
@@ -190,6 +192,8 @@ def run_missing(
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
     if outcome.detached or outcome.interrupted:
+        # The scores so far were shown: whoever stops for them has looked at them.
+        count_looks(request.experiment.name, request.phase, workspace)
         return outcome
     card = experiment_card(request.experiment.name, request.phase, workspace)
     return replace(outcome, card=card)
