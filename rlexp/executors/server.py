@@ -346,6 +346,8 @@ class Server:
             while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
                 ended += 1
                 if reaped[0] in self._children:
+                    # It may have reported the begin of its job since `serve` listened.
+                    self._hear()
                     self._bury(self._children.pop(reaped[0]), reaped[1])
         # The processes of a job whose guard was killed are children of the server now.
         if ended:
