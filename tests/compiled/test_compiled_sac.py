@@ -67,12 +67,12 @@ def test_an_update_equals_that_of_the_library(
     for name in set(sums) - (set() if learner.log_ent_coef is not None else {"ent_coef_loss"}):
         assert sums[name] == pytest.approx(logged[f"train/{name}"], rel=1e-3, abs=1e-5), name
     after = [p.detach().clone() for p in learner.policy.parameters()]
-    coefficient = None if learner.log_ent_coef is None else float(learner.log_ent_coef)
+    coefficient = None if learner.log_ent_coef is None else float(learner.log_ent_coef.detach())
     learner._write_learned(learned)
     for mine, expected in zip(learner.policy.parameters(), after, strict=True):
         assert float((mine.detach() - expected).abs().max()) < 5e-5
     if coefficient is not None:
-        assert float(learner.log_ent_coef) == pytest.approx(coefficient, abs=1e-5)
+        assert float(learner.log_ent_coef.detach()) == pytest.approx(coefficient, abs=1e-5)
     pairs = zip(before, after, strict=True)
     assert max(float((a - b).abs().max()) for a, b in pairs) > 1e-3
 

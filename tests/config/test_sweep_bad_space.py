@@ -41,7 +41,7 @@ def test_good_sweep_passes(folder: Path) -> None:
         (["sweep.space.swich.a=[1,2]"], "sweep.space: unknown key 'swich.a' (there are: "),
         (
             ["algorithm=dqn,ddqn"],
-            "there is no algorithm=ddqn; did you mean 'dqn'? (there are: compiled_dqn, compiled_ppo,",
+            "there is no algorithm=ddqn; did you mean 'dqn'? (there are: compiled_dqn, crossq",
         ),
         (
             ["sweep.space.algorithm='interval(0,1)'"],

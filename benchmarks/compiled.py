@@ -1,0 +1,158 @@
+"""Steps per second of processor time of compiled algorithms beside stable-baselines3, turn by turn.
+
+Both sides train the same configuration in one process and one thread, without evaluations and records.
+Prints the median of the ratios, with compiling apart, and writes `benchmarks/results/compiled.json`.
+
+`python benchmarks/compiled.py`, or single rows: `python benchmarks/compiled.py ppo_cartpole --turns 3`.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+from rlexp.app.execution.run_process import assemble
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
+
+RESULTS = Path(__file__).parent / "results" / "compiled.json"
+SMALL = (
+    *("environment.vector.count=8", "algorithm.n_steps=128", "algorithm.batch_size=256"),
+    "algorithm.n_epochs=4",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A training: its configuration, steps of both sides, and how much faster it should be."""
+
+    algorithm: str
+    words: tuple[str, ...]
+    library_steps: int
+    compiled_steps: int
+    aim: float
+
+
+ROWS = {
+    "ppo_cartpole": Row("ppo", ("environment=cartpole", *SMALL), 16_384, 200_704, 15),
+    "dqn_cartpole": Row("dqn", ("environment=cartpole",), 8_000, 100_000, 10),
+    "ppo_pendulum": Row("ppo", ("environment=pendulum", *SMALL), 16_384, 200_704, 10),
+    "sac_pendulum": Row("sac", ("environment=pendulum",), 1_000, 2_000, 1),
+}
+
+
+class Marks(BaseCallback):
+    """Processor seconds at the steps at which the library calls back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+        self.seconds: list[float] = []
+
+    def _on_step(self) -> bool:
+        self.steps.append(self.num_timesteps)
+        self.seconds.append(time.process_time())
+        return True
+
+    def rate(self, first: int) -> float:
+        """Steps per second from the mark of this number to the last."""
+        return (self.steps[-1] - self.steps[first]) / (self.seconds[-1] - self.seconds[first])
+
+
+def spec_of(algorithm: str, row: Row) -> RunSpec:
+    """The run of a row with one of the two algorithms."""
+    words = (f"algorithm={algorithm}", *row.words, f"budget.steps={row.compiled_steps}")
+    values = compose(words, Path("nowhere"))[0].plain
+    settings, _ = validate(values, ())
+    return RunSpec(
+        agent=values["agent"],
+        algorithm=values["algorithm"],
+        environment={k: v for k, v in values["environment"].items() if k != "reference"},
+        budget=settings.budget.defining(),
+        compute=settings.compute.defining(),
+        phase=Phase.TEST,
+        root=0,
+        seed=0,
+    )
+
+
+def library_rate(row: Row) -> float:
+    """Steps per second of stable-baselines3 alone, without shortcuts of rlexp."""
+    training = assemble(spec_of(row.algorithm, row), lean=False)
+    count = training.environment.vector.count
+    model = training.algorithm.build(
+        training.agent.policy,
+        training.agent.arguments(),
+        make_vec_env(training.environment.task, n_envs=count),
+        seed=0,
+        device="cpu",
+    )
+    marks = Marks()
+    begun = time.process_time()
+    model.learn(row.library_steps, callback=marks)
+    return row.library_steps / (time.process_time() - begun)
+
+
+def compiled_rate(row: Row) -> tuple[float, float]:
+    """Steps per second of the compiled algorithm after its first chunks, and seconds before them."""
+    training = assemble(spec_of(f"compiled_{row.algorithm}", row))
+    with tempfile.TemporaryDirectory(prefix="rlexp-compiled-") as folder:
+        model: BaseAlgorithm = training.build(Path(folder))
+    marks = Marks()
+    begun = time.process_time()
+    model.learn(row.compiled_steps, callback=marks)
+    # The first chunk that learns comes after the warm-up of an off-policy algorithm.
+    starts = getattr(model, "learning_starts", 0)
+    first = next(n for n, step in enumerate(marks.steps) if step > starts) + 1
+    return marks.rate(first), marks.seconds[0] - begun
+
+
+def measure(row: Row, turns: int) -> dict[str, object]:
+    """The median ratio of some turns, with the least and the most, and what it comes from."""
+    pairs = [(library_rate(row), compiled_rate(row)) for _ in range(turns)]
+    ratios = sorted(compiled / library for library, (compiled, _) in pairs)
+    return {
+        "ratio": statistics.median(ratios),
+        "least": ratios[0],
+        "most": ratios[-1],
+        "turns": turns,
+        "aim": row.aim,
+        "library_steps_per_second": statistics.median(library for library, _ in pairs),
+        "compiled_steps_per_second": statistics.median(rate for _, (rate, _) in pairs),
+        "first_chunk_seconds": pairs[0][1][1],
+    }
+
+
+def main() -> None:
+    """Measure the rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", choices=[[], *ROWS])
+    parser.add_argument("--turns", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    for name in arguments.rows or ROWS:
+        results[name] = found = measure(ROWS[name], arguments.turns)
+        print(
+            f"{name}: {found['ratio']:.1f} times ({found['least']:.1f} to {found['most']:.1f}), "
+            f"aim {found['aim']}; {found['compiled_steps_per_second']:,.0f} beside "
+            f"{found['library_steps_per_second']:,.0f} steps a second; "
+            f"first chunk {found['first_chunk_seconds']:.1f} s",
+            flush=True,
+        )
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
