@@ -107,9 +107,12 @@ test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
 	@$(@D)/bin/python -c 'import $(MODULES)'
 	@touch $@
 
-# Run, sweep, compare and report with the lowest version that pyproject.toml allows of each package.
+# Run, sweep, compare and report with the lowest version that pyproject.toml allows of each package, where
+# trainings use the library's code instead of shortcuts.
+LOWEST_TESTS := tests/packaging/test_lowest_versions.py tests/training/test_lean.py tests/training/test_lean_proofs.py
+
 test-lowest: .venv-lowest/ready
-	RLEXP_LOWEST_VERSIONS=1 .venv-lowest/bin/python -m pytest tests/packaging/test_lowest_versions.py
+	RLEXP_LOWEST_VERSIONS=1 .venv-lowest/bin/python -m pytest $(LOWEST_TESTS)
 
 .venv-lowest/ready: $(READY) .ci/lowest.py
 	rm -rf $(@D)

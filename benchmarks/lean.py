@@ -190,8 +190,6 @@ def bare(training: Training) -> tuple[float, str, list[float]]:
     return seconds, weights_digest(model), [*callback.means, float(np.mean(final))]
 
 
-CLOCKS = 10_000
-"""Readings of the clock, from which its own time follows."""
 LONGER = 4
 """Factor by which the run is longer whose own share is measured, so that one-off work counts less."""
 
@@ -201,10 +199,6 @@ class OwnShare:
 
     def __init__(self) -> None:
         self.seconds, self.inside = 0.0, False
-        begun = time.thread_time()
-        for _ in range(CLOCKS):
-            time.thread_time()
-        self.clock = (time.thread_time() - begun) / CLOCKS
 
     def timed(self, function: Callable[..., object]) -> Callable[..., object]:
         """The function, whose time counts unless another counted function calls it."""
@@ -212,12 +206,14 @@ class OwnShare:
         def call(*arguments: object, **named: object) -> object:
             if self.inside:
                 return function(*arguments, **named)
-            self.inside, begun = True, time.thread_time()
+            # A reading of the clock takes longer than a heartbeat, and longer between other work than
+            # in a loop: two readings in a row measure it where it is.
+            self.inside, earlier = True, time.thread_time()
+            begun = time.thread_time()
             try:
                 return function(*arguments, **named)
             finally:
-                # Each reading of the clock takes a third of what a heartbeat takes.
-                self.seconds += time.thread_time() - begun - self.clock
+                self.seconds += time.thread_time() - begun - (begun - earlier)
                 self.inside = False
 
         return call
@@ -253,6 +249,9 @@ def own_share(row: Row) -> float:
     """The share of our own parts in the processor time of a longer training with shortcuts."""
     training = assemble(spec_of(replace(row, steps=LONGER * row.steps)))
     share = OwnShare()
+    # As in the process of a run: otherwise a collection of all imported objects falls into it.
+    gc.collect()
+    gc.freeze()
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="rlexp-lean-") as folder:
         for kind, names in OWN:
             for name in names:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from in_full import LOWEST_VERSIONS
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -25,7 +26,7 @@ TINY = ("budget.steps=2048", "budget.evaluation_every=1024", "budget.final_episo
 pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.skipif(
-        not os.environ.get("RLEXP_LOWEST_VERSIONS"),
+        not LOWEST_VERSIONS,
         reason="needs other packages: make test-lowest",
     ),
 ]
@@ -77,7 +78,7 @@ def test_a_sweep_has_a_winner(study: Path) -> None:
 
 def test_labels_are_compared(study: Path) -> None:
     """A comparison has its table and its verdict."""
-    text = rlexp(study, "compare", "duel")
+    text = rlexp(study, "compare", "duel", "--full")
     assert "IQM of every label on every task" in text
     assert "ppo and a2c" in text
 

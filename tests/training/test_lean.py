@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from in_full import IN_FULL
+from in_full import IN_FULL, LOWEST_VERSIONS
 from lean import ROWS, bare, ours, spec_of
 from trainings import RecordingListener, run_training, without_times
 
@@ -137,7 +137,8 @@ def test_results_are_those_of_the_library_alone(name: str, tmp_path: Path) -> No
     """A training with shortcuts has the weights and evaluations of stable-baselines3 alone."""
     row = replace(ROWS[name], steps=SMALL.get(name, 160), final_episodes=8)
     training = assemble(spec_of(row))
-    assert training.shortcuts
+    # The lowest allowed versions are not proved, so that the library's code runs.
+    assert LOWEST_VERSIONS is not bool(training.shortcuts)
     _, weights, means = bare(training)
     _, lean_weights, lean_means = ours(training, tmp_path)
     assert weights == lean_weights

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from gymnasium import spaces
+from in_full import LOWEST_VERSIONS
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from rlexp.app.diagnostics.shortcuts import describe_shortcuts
 from rlexp.training.lean import checks, classic_control, optimisers
 from rlexp.training.lean.actor_critic import Categorical, actor_critic_of
-from rlexp.training.lean.proofs import installed_versions, usable_shortcuts
+from rlexp.training.lean.proofs import installed_versions, read_passed, usable_shortcuts
 from rlexp.training.lean.registry import (
     CLASSIC_CONTROL,
     MODE,
@@ -26,10 +27,22 @@ PROVED = {name: versions[0] for name, versions in PROVED_VERSIONS.items()}
 ALL = {each.name for each in SHORTCUTS}
 
 
+@pytest.mark.skipif(LOWEST_VERSIONS, reason="the lowest allowed versions are not proved")
 def test_the_installed_versions_are_proved() -> None:
     """The versions with which the tests run are those that the registry names."""
     installed = {k: v.partition("+")[0] for k, v in installed_versions().items()}
     assert all(installed[name] in versions for name, versions in PROVED_VERSIONS.items())
+
+
+@pytest.mark.skipif(not LOWEST_VERSIONS, reason="needs other packages: make test-lowest")
+def test_the_lowest_versions_fall_back_to_the_library(tmp_path: Path) -> None:
+    """With the lowest allowed versions, no shortcut is used, and the installation check says why."""
+    installed, cache = installed_versions(), tmp_path / "cache.json"
+    assert not usable_shortcuts(cache, "some processor", installed)
+    text = describe_shortcuts(installed, read_passed(cache, "some processor", installed)).detail
+    assert text.startswith("in use unless compute.lean=false: none; nothing is proved yet with")
+    assert all(f"{name} {version}" in text for name, version in installed.items())
+    assert "runs use the library's code there, with the same numbers" in text
 
 
 def test_every_check_passes_here(tmp_path: Path) -> None:
