@@ -244,6 +244,11 @@ class TrackedAnswer:
     optimism: float | None = None
     optimism_text: str = ""
 
+    @property
+    def in_words(self) -> str:
+        """The answer with what it rests on."""
+        return f"{self.text}. {self.basis}" if self.basis else self.text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedWinner:

@@ -34,8 +34,7 @@ def note_of(
 
 def _answer(summary: ExperimentSummary) -> Iterator[str]:
     if summary.answer is not None:
-        basis = f". {summary.answer.basis}" if summary.answer.basis else ""
-        yield _escaped(f"{summary.answer.text}{basis}")
+        yield _escaped(summary.answer.in_words)
 
 
 def _winner(experiment: TrackedExperiment, summary: ExperimentSummary) -> Iterator[str]:

@@ -144,7 +144,8 @@ class TensorBoardSink:
                 file.scalars(dict(_aggregate_scalars(aggregate)), step, 0.0)
                 file.summary(_text_summary("~ aggregate/in words", aggregate.in_words), step, 0.0)
                 if summary.answer is not None:
-                    answer = f"{summary.answer.text}. {summary.answer.basis}".strip()
+                    command = shlex.join(["rlexp", "report", self._experiment.name])
+                    answer = f"{summary.answer.in_words}\n\nFor the report: `{command}`"
                     file.summary(_text_summary("~ aggregate/answer", answer), step, 0.0)
                 file.length()
                 file.close()

@@ -331,6 +331,7 @@ class WandBSession:
             run_name=request["name"],
             run_group=group,
             run_job_type=job_type,
+            run_notes=request.get("notes"),
             run_tags=tuple(dict.fromkeys([*self._settings["tags"], *request["tags"]])),
             project=self._settings["project"],
             entity=self._settings["entity"],

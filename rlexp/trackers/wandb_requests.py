@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from math import isfinite, isnan
@@ -11,6 +12,7 @@ from rlexp.trackers import (
     ExperimentSummary,
     RunEnd,
     TrackedAggregate,
+    TrackedAnswer,
     TrackedExperiment,
     TrackedRun,
 )
@@ -110,21 +112,46 @@ def summary_request(experiment: TrackedExperiment, summary: ExperimentSummary) -
         values["winner/trial"] = summary.winner.trial
         for key, value in summary.winner.parameters.items():
             values[f"winner/{key}"] = value
+    if summary.answer is not None:
+        values.update(_answer_values(summary.answer))
     return {
         "id": sha256(f"summary of {experiment.id}".encode()).hexdigest()[:32],
         "name": _short(experiment.name),
         "tags": [_short(experiment.name, LONGEST_TAG)],
+        "notes": _notes(experiment, summary),
         "config": {"experiment": experiment.name, "is_sweep": experiment.is_sweep},
         "columns": (*COUNTS, _title(summary), *INTERVAL),
         "rows": [_shown(_row(aggregate)) for aggregate in summary.aggregates],
         "score_columns": SCORES,
         "scores": [_shown(row) for a in summary.aggregates for row in _scores(a)],
         "configurations": _configurations(experiment, summary),
-        "report_name": f"report-{_artifact_name(experiment)}",
+        "report_name": _report_name(experiment),
         "report": {name: str(path) for name, path in summary.files.items()},
         "figures": {name: svg for name, svg in summary.figures.items() if _is_still(svg)},
         "summary": _shown(values),
     }
+
+
+def _answer_values(answer: TrackedAnswer) -> Iterator[tuple[str, float | str]]:
+    """The answer in words, and the mean score of a sweep's winner in each phase."""
+    yield "answer", answer.in_words
+    for phase in answer.phases:
+        if phase.mean is not None:
+            yield f"winner/mean_{phase.phase}", phase.mean.estimate
+    if answer.optimism is not None:
+        yield "winner/optimism", answer.optimism
+
+
+def _notes(experiment: TrackedExperiment, summary: ExperimentSummary) -> str:
+    """The notes of the summary run, which W&B shows first: the answer, and where the report is."""
+    command = shlex.join(["rlexp", "report", experiment.name])
+    report = (
+        f"The report is the artifact `{_report_name(experiment)}` of this run."
+        if summary.files
+        else f"No report is attached. To write one: `{command}`."
+    )
+    answer = [] if summary.answer is None else [summary.answer.in_words]
+    return "\n\n".join([*answer, f"{report} Records: `runs/{experiment.name}`."])
 
 
 def _row(aggregate: TrackedAggregate) -> list[Any]:
@@ -157,9 +184,9 @@ def _configurations(
     return list({artifact["name"]: artifact for artifact in artifacts}.values())
 
 
-def _artifact_name(experiment: TrackedExperiment) -> str:
+def _report_name(experiment: TrackedExperiment) -> str:
     """The experiment's name in the characters that W&B allows, with its id."""
-    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', experiment.name)[:80]}-{experiment.id[:8]}"
+    return f"report-{re.sub(r'[^A-Za-z0-9_.-]', '-', experiment.name)[:80]}-{experiment.id[:8]}"
 
 
 def _title(summary: ExperimentSummary) -> str:

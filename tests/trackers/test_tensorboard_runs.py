@@ -129,6 +129,7 @@ def test_aggregates_stand_last_and_at_the_end_of_the_budget(tmp_path: Path) -> N
     assert ("score", 4096, 450.0) in points
     assert {4096} == {step for _, step, _ in points}
     assert answer.text.encode() in path.read_bytes()
+    assert f"`rlexp report {experiment.name}`".encode() in path.read_bytes()
 
 
 def test_the_score_is_the_only_metric_of_the_table(tmp_path: Path) -> None:

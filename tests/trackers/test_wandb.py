@@ -12,11 +12,19 @@ from pathlib import Path
 
 import pytest
 from backends import rows_of
+from tracked_samples import estimate
 from wandb_backend import KEY, WandBBackend, wandb_online_backend
 from wandb_samples import SVG, aggregate, experiment_in, run_end, tracked_run
 from wandb_storage import StoredRun
 
-from rlexp.trackers import ExperimentSummary, SyncPosition, TrackedRun, TrackerConnection
+from rlexp.trackers import (
+    ExperimentSummary,
+    SyncPosition,
+    TrackedAnswer,
+    TrackedPhase,
+    TrackedRun,
+    TrackerConnection,
+)
 from rlexp.trackers.wandb import WandB
 
 STEPS = list(range(0, 101, 10))
@@ -217,3 +225,24 @@ def test_a_report_is_connected_with_the_configurations(
         ["PPO", "CartPole-v1", "test", 4, "completed", 3.0],
         ["PPO", "CartPole-v1", "test", 5, "failed", None],
     ]
+
+
+def test_the_summary_run_says_the_answer(backend: WandBBackend, tmp_path: Path) -> None:
+    """Its notes say which label is better and how to write the report; its values hold the phases."""
+    experiment = experiment_in(tmp_path)
+    scores = estimate(4.0)
+    answer = TrackedAnswer(
+        text="near is better than far by 20",
+        basis="Five runs each",
+        phases=[TrackedPhase(phase="test", planned=2, mean=scores)],
+        optimism=1.5,
+    )
+    summary = ExperimentSummary(aggregates=[aggregate(2.0)], groups=["PPO"], answer=answer)
+    sink = backend.tracker().open(experiment)
+    sink.summarise(summary)
+    sink.close()
+    (run,) = backend.server.storage.runs.values()
+    assert run.about["notes"].startswith("near is better than far by 20. Five runs each\n\n")
+    assert f"`rlexp report {experiment.name}`" in run.about["notes"]
+    shown = {key: run.summary[key] for key in ("answer", "winner/mean_test", "winner/optimism")}
+    assert list(shown.values()) == [answer.in_words, 4.0, 1.5]
