@@ -32,7 +32,10 @@ BESIDE = {
 """Pages outside `docs/` and their paths in the site."""
 GALLERY = ROOT / "build" / "gallery"
 """The pages of reports that `make gallery` builds."""
-SHOWN_PAGE = re.compile(r"^!\[[^\]]*\]\(pictures/gallery/(?P<name>\w+)\.png\)$", re.MULTILINE)
+SHOWN_PAGE = re.compile(
+    r'^  <img alt="[^"]*" src="[^"]*pictures/gallery/(?P<name>\w+)-light\.png">\n</picture>$',
+    re.MULTILINE,
+)
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 ROW = re.compile(r"^- \[(?P<text>.+)\]\((?P<target>\S+)\)(?P<about>.*)$", re.MULTILINE)

@@ -2,7 +2,8 @@
 
 The blocks `bash gallery` of `docs/gallery.md` are executed one after the other in a new folder. The last page that
 a block writes is copied to `build/gallery/NAME.html`, from where `make docs` takes it into the site. The picture of
-its answer is written to `docs/pictures/gallery/NAME.png`. NAME is that of the picture which the section shows.
+its answer is written to `docs/pictures/gallery/NAME-light.png` and `NAME-dark.png`. NAME is that of the picture which
+the section shows.
 
 `python .ci/gallery.py FOLDER` works in a folder, and trains nothing that it already holds.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pictures import answers
+from pictures import SCHEMES, answers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
@@ -29,7 +30,8 @@ WIDTH = 800
 COLOURS = 64
 """Colours of a picture: few keep its file small."""
 SECTION = re.compile(
-    r"^!\[[^\]]*\]\(pictures/gallery/(?P<name>\w+)\.png\)$.*?^```bash gallery\n(?P<commands>.*?)^```$",
+    r'^  <img alt="[^"]*" src="pictures/gallery/(?P<name>\w+)-light\.png">$'
+    r".*?^```bash gallery\n(?P<commands>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -91,8 +93,10 @@ def build(folder: Path) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for entry in entries():
         page = shutil.copy(execute(entry.commands, folder), BUILT / f"{entry.name}.html")
-        ((picture, _),) = answers(Path(page), ["light"], WIDTH)
-        (PICTURES / f"{entry.name}.png").write_bytes(small(picture))
+        for scheme, (picture, _) in zip(
+            SCHEMES, answers(Path(page), list(SCHEMES), WIDTH), strict=True
+        ):
+            (PICTURES / f"{entry.name}-{scheme}.png").write_bytes(small(picture))
 
 
 if __name__ == "__main__":

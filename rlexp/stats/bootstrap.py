@@ -1,8 +1,9 @@
 """Confidence intervals for statistics of few runs, by the stratified bootstrap."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,9 @@ def intervals(
         method: A key of `METHODS`.
         threads: Number of threads; the result does not depend on it.
 
+    The intervals are remembered: when a live page is computed again after one run has ended, the
+    runs of most labels are the same.
+
     Returns:
         An interval for each metric. An interval that is not possible has no ends but a reason.
 
@@ -172,6 +176,33 @@ def intervals(
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; choose one of: {', '.join(METHODS)}")
+    if threads is not None or not all(isinstance(m, Hashable) for m in metrics.values()):
+        return _intervals(scores, metrics, resampling, method, threads)
+    values = np.asarray(scores.values, dtype=np.float64).tobytes()
+    return dict(
+        _remembered_intervals(values, scores.sizes, tuple(metrics.items()), resampling, method)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _remembered_intervals(
+    values: bytes,
+    sizes: tuple[int, ...],
+    metrics: tuple[tuple[str, Statistic], ...],
+    resampling: Resampling,
+    method: str,
+) -> Mapping[str, Interval]:
+    scores = TaskScores(np.frombuffer(values, dtype=np.float64), sizes)
+    return _intervals(scores, dict(metrics), resampling, method, None)
+
+
+def _intervals(
+    scores: TaskScores,
+    metrics: Mapping[str, Statistic],
+    resampling: Resampling,
+    method: str,
+    threads: int | None,
+) -> dict[str, Interval]:
     if reason := no_spread(scores):
         return {
             k: _without_ends(scores, m, resampling, method, reason) for k, m in metrics.items()

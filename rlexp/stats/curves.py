@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +80,38 @@ def pointwise_intervals(
         resampling: Repetitions, level and seed.
         method: A key of `bootstrap.METHODS`.
         middle: An interquartile mean without a cap.
+
+    The intervals are remembered, as those of `bootstrap.intervals` are.
     """
+    values = np.asarray(curves, dtype=np.float64)
+    # Sums depend on the order in memory in their last digit.
+    order: Literal["C", "F"] = "F" if values.flags.f_contiguous else "C"
+    return _remembered_intervals(
+        values.tobytes(order), values.shape, order, sizes, resampling, method, middle
+    )
+
+
+@lru_cache(maxsize=1024)
+def _remembered_intervals(
+    values: bytes,
+    shape: tuple[int, ...],
+    order: Literal["C", "F"],
+    sizes: tuple[int, ...],
+    resampling: Resampling,
+    method: str,
+    middle: Aggregate,
+) -> PointwiseIntervals:
+    curves = np.frombuffer(values, dtype=np.float64).reshape(shape, order=order)
+    computed = _pointwise_intervals(curves, sizes, resampling, method, middle)
+    for array in (computed.estimate, computed.low, computed.high):
+        # Every caller gets the same arrays.
+        array.flags.writeable = False
+    return computed
+
+
+def _pointwise_intervals(
+    curves: Array, sizes: tuple[int, ...], resampling: Resampling, method: str, middle: Aggregate
+) -> PointwiseIntervals:
     if 0 in sizes:
         nothing = np.full(len(curves), np.nan)
         return PointwiseIntervals(nothing, nothing, nothing, (NO_RUN,) * len(curves))

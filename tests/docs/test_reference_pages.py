@@ -63,19 +63,22 @@ def test_pictures_are_adapted_to_the_site() -> None:
 def test_the_gallery_links_to_the_pages_that_are_built(tmp_path: Path) -> None:
     """Below a picture stands a link to its page, but only if the page is built."""
     (tmp_path / "decided.html").touch()
-    rows = [f"![a](pictures/gallery/{name}.png)\n" for name in ("decided", "sweep")]
+    rows = [
+        f'<picture>\n  <img alt="a" src="pictures/gallery/{name}-light.png">\n</picture>\n'
+        for name in ("decided", "sweep")
+    ]
     text = with_built_pages("".join(rows), tmp_path)
     assert '<a href="gallery/decided.html">' in text
     assert "sweep.html" not in text
 
 
 def test_every_section_of_the_gallery_has_a_picture_and_commands() -> None:
-    """The gallery has six entries, each with commands that write a page, and a small picture."""
+    """The gallery has six entries, each with commands that write a page, and small pictures, light and dark."""
     found = list(entries())
     assert PAGE.read_text().count("\n## ") == len(found) == 6
     assert all("rlexp report" in e.commands or "rlexp demo" in e.commands for e in found)
     sizes = {path.stem: path.stat().st_size for path in PICTURES.glob("*.png")}
-    assert {entry.name for entry in found} == set(sizes)
+    assert {f"{e.name}-{scheme}" for e in found for scheme in ("light", "dark")} == set(sizes)
     assert max(sizes.values()) < 60_000
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rlexp.stats import bootstrap
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
 from rlexp.stats.bootstrap import METHODS, Resampled, bca_ends, interval, intervals
 from rlexp.stats.coverage import expected_coverage
@@ -365,3 +366,22 @@ def test_an_unknown_method_is_refused() -> None:
     """The message names the unknown method and the possible methods."""
     with pytest.raises(ValueError, match=r"'wild'; choose one of: t, percentile, basic, bca$"):
         interval(TaskScores.from_tasks([[1.0]]), mean, FEW, method="wild")
+
+
+def test_remembered_intervals_are_those_of_a_new_computation() -> None:
+    """The same runs are computed once; other runs, metrics and seeds are computed again."""
+    scores = TaskScores.from_tasks([[1.0, 4.0, 2.0, 8.0], [3.0, 5.0, 9.0]])
+    drawn = Resampling(seed=7, repetitions=100)
+    metrics: dict[str, Statistic] = {"mean": mean, "median": median}
+    first = intervals(scores, metrics, drawn)
+    hits = bootstrap._remembered_intervals.cache_info().hits
+    assert first == intervals(scores, metrics, drawn)
+    assert hits + 1 == bootstrap._remembered_intervals.cache_info().hits
+    assert first == bootstrap._intervals(scores, metrics, drawn, "t", None)
+    other = TaskScores.from_tasks([[1.0, 4.0, 2.0, 8.5], [3.0, 5.0, 9.0]])
+    assert first != intervals(other, metrics, drawn)
+    assert first != intervals(scores, metrics, Resampling(seed=8, repetitions=100))
+    assert ["median"] == list(intervals(scores, {"median": median}, drawn))
+    # A caller that changes its answer changes no later one.
+    first.clear()
+    assert metrics.keys() == intervals(scores, metrics, drawn).keys()

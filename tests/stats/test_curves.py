@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from numpy.typing import NDArray
 
+from rlexp.stats import curves
 from rlexp.stats.aggregate import interquartile_mean
 from rlexp.stats.bootstrap import METHODS, interval
 from rlexp.stats.coverage import expected_coverage
@@ -289,3 +290,23 @@ def test_coverage(n: int) -> None:
         coverage[method] = float(((result.low <= 0) & (result.high >= 0)).mean())
     assert 0.93 <= coverage["t"] <= 0.975
     assert {3: 0.78, 5: 0.92, 10: 0.95, 20: 0.95}[n] > coverage["percentile"]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_remembered_band_is_that_of_a_new_computation(order: Any) -> None:
+    """The same curves are computed once, whatever their order in memory, and exactly so."""
+    height = np.random.default_rng(3).normal(size=(3, 5))
+    values = np.asarray(height, order=order)
+    settings = ((5,), Resampling(seed=1, repetitions=100), "t", curves.MIDDLE)
+    first = curves.pointwise_intervals(values, *settings)
+    assert first is curves.pointwise_intervals(values, *settings)
+    again = curves._pointwise_intervals(values, *settings)
+    for one, other in zip(
+        (first.estimate, first.low, first.high),
+        (again.estimate, again.low, again.high),
+        strict=True,
+    ):
+        assert one.tobytes() == other.tobytes()
+    assert not first.low.flags.writeable
+    changed = values + np.eye(3, 5)
+    assert first is not curves.pointwise_intervals(changed, *settings)
