@@ -17,9 +17,9 @@ from rlexp.records.ledger import (
     RemovedRun,
     SealedDocument,
 )
+from rlexp.store.hash_chain import NOTHING
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import (
-    NOTHING,
     append_entry,
     publish_document,
     read_ledger,
@@ -89,6 +89,7 @@ APPEND_ON_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from rlexp.records.ledger import RemovedRun
+from rlexp.store.hash_chain import NOTHING
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import append_entry
 paths = ExperimentPaths(Path(sys.argv[1]))

@@ -3,14 +3,16 @@
 import json
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from look_samples import look
 
-from rlexp.errors import RecordError
+from rlexp.errors import HeldError, RecordError
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.lease import Lease, hold
 from rlexp.store.looks import enter_looks, read_looks
 
 ENTER = """
@@ -121,6 +123,34 @@ def test_commands_at_the_same_time_lose_no_look(tmp_path: Path) -> None:
     expected = {look(100 * n + number).id for n in range(4) for number in range(10)}
     assert expected | {look(7).id} == {entered.id for entered in register.looks}
     assert (len(expected), ()) == (len(register.looks), register.breaks)
+
+
+def test_a_new_look_waits_for_the_lock(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the lock, no new look is written."""
+    monkeypatch.setattr("rlexp.store.looks.PATIENCE", 0.0)
+    before = layout.looks.read_bytes()
+    with (
+        hold(layout.looks_lock, "the register", now=0.0),
+        pytest.raises(HeldError, match="register of looks is in use"),
+    ):
+        enter_looks(layout, [look(4)])
+    assert before == layout.looks.read_bytes()
+
+
+def test_a_look_that_another_command_enters_meanwhile_is_entered_once(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that appears while a command waits for the lock is not entered again."""
+    entering = [look(4)]
+
+    def hold_later(*arguments: Any, **settings: Any) -> AbstractContextManager[Lease]:
+        if entering:
+            enter_looks(layout, [entering.pop()])
+        return hold(*arguments, **settings)
+
+    monkeypatch.setattr("rlexp.store.looks.hold", hold_later)
+    enter_looks(layout, [look(5), look(4)])
+    assert (look(4), look(5)) == read_looks(layout).looks[3:]
 
 
 def test_a_look_that_is_known_needs_no_lock(layout: Layout) -> None:

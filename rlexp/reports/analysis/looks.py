@@ -10,7 +10,11 @@ from rlexp.reports.drawing.blocks import Block, Callout, LookCount, Table, Table
 from rlexp.stats.interval import Interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.selection_bias import ScoredConfiguration, overstatement_of_best
-from rlexp.text import decimals_for_values, format_count
+from rlexp.text import decimals_for_values, format_count, join_names
+
+MOST_TASKS = 3
+"""Most tasks whose overstatement is said in the sentence about looks."""
+BEST = "the mean score of the best of them is expected to look better than it is by"
 
 
 def look_counts(report: ReportContext) -> tuple[LookCount, ...]:
@@ -62,23 +66,35 @@ def _overstatement(looks: Sequence[Look], resampling: Resampling) -> Interval | 
 
 
 def _counted(counts: Sequence[LookCount]) -> str:
-    numbers = sorted({count.configurations for count in counts})
     if len(counts) > 1:
-        shown = f"{numbers[0]:,} to {numbers[-1]:,}" if len(numbers) > 1 else f"{numbers[0]:,}"
-        noun = "configuration" if numbers[-1] == 1 else "configurations"
-        verb = "has" if numbers[-1] == 1 else "have"
-        return f"{shown} {noun} {verb} been looked at on the test seeds of each of {len(counts)} tasks"
+        return _counted_by_task(counts)
     (count,) = counts
-    verb = "has" if count.configurations == 1 else "have"
-    text = f"{format_count(count.configurations, 'configuration')} {verb} been looked at on these test seeds"
-    return text if count.configurations == 1 else f"{text}; {_of_best(count.overstatement)}"
+    number = format_count(count.configurations, "configuration")
+    if count.configurations == 1:
+        return f"{number} has been looked at on these test seeds"
+    text = f"{number} have been looked at on these test seeds"
+    if count.overstatement is None:
+        return f"{text}; with one seed each, the optimism of the best of them cannot be estimated"
+    return f"{text}; {BEST} {_amount(count.overstatement)}"
 
 
-def _of_best(overstatement: Interval | None) -> str:
-    if overstatement is None:
-        return "with one seed each, the optimism of the best of them cannot be estimated"
-    shown = with_ends(overstatement, decimals_of_width(overstatement))
-    return f"the mean score of the best of them is expected to look better than it is by {shown}"
+def _counted_by_task(counts: Sequence[LookCount]) -> str:
+    numbers = sorted({count.configurations for count in counts})
+    shown = f"{numbers[0]:,} to {numbers[-1]:,}" if len(numbers) > 1 else f"{numbers[0]:,}"
+    noun = "configuration has" if numbers[-1] == 1 else "configurations have"
+    text = f"{shown} {noun} been looked at on the test seeds of each of {len(counts)} tasks"
+    amounts = [
+        f"{_amount(count.overstatement)} on {count.task}"
+        for count in counts
+        if count.overstatement is not None
+    ]
+    if len(amounts) > MOST_TASKS:
+        return f"{text}; the section Protocol of a report says what the best of them overstate"
+    return f"{text}; {BEST} {join_names(amounts)}" if amounts else text
+
+
+def _amount(overstatement: Interval) -> str:
+    return with_ends(overstatement, decimals_of_width(overstatement))
 
 
 def _table(counts: Sequence[LookCount]) -> Table:

@@ -60,6 +60,23 @@ def test_one_configuration_overstates_nothing(workspace: Workspace) -> None:
     assert line.startswith("1 configuration has been looked at on these test seeds.")
 
 
+def test_each_task_has_its_own_count(workspace: Workspace) -> None:
+    """On two tasks, the sentence has the amount of each; with one seed each, it has none."""
+    experiments = [
+        stored(workspace.layout, name, *(configuration(label, task) for label in ("ppo", "a2c")))
+        for name, task in (("alpha", "CartPole-v1"), ("beta", "Acrobot-v1"))
+    ]
+    for seed in range(2):
+        for number, label in enumerate(("ppo", "a2c")):
+            for experiment in experiments:
+                experiment.complete(seed, 100.0 + 10 * seed + number, label=label)
+        line = looks_line(workspace, "compare", "alpha", "beta")
+        assert line.startswith(
+            "2 configurations have been looked at on the test seeds of each of 2 tasks"
+        )
+        assert (seed > 0) == (" on Acrobot-v1 and " in line), line
+
+
 def test_a_look_counts_once_however_often_it_is_shown(workspace: Workspace) -> None:
     """`show`, `compare` and `report` of the same scores make one entry of each configuration."""
     finished(workspace, "alpha", "ppo", "a2c")
