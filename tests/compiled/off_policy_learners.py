@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3.common.buffers import ReplayBufferSamples
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from trainings import spec_of
 
 from rlexp.app.execution.run_process import assemble

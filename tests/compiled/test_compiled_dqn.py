@@ -87,7 +87,9 @@ def test_a_minibatch_equals_that_of_the_library(
     ):
         assert np.allclose(np.asarray(getattr(made, name)), array.numpy(), atol=1e-6), name
     if steps > 1:
-        assert np.allclose(np.asarray(made.discounts), expected.discounts[:, 0], atol=1e-6)
+        discounts = expected.discounts
+        assert discounts is not None
+        assert np.allclose(np.asarray(made.discounts), discounts[:, 0], atol=1e-6)
     assert np.asarray(state.ring.truncations).any()
 
 
@@ -133,7 +135,7 @@ def test_random_actions_are_as_frequent_as_their_rate(tmp_path: Path) -> None:
     learner = learner_of(*SMALL, folder=tmp_path)
     learning: Any = learner._learning()
     learned = learner._learned()
-    observations = np.tile(np.float32([[0.1, -0.2, 0.05, 0.3]]), (2, 1))
+    observations = np.tile(np.array([[0.1, -0.2, 0.05, 0.3]], np.float32), (2, 1))
     greedy = int(
         np.asarray(learning.network(learned.network.parameters, observations))[0].argmax()
     )

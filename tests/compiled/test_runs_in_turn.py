@@ -132,7 +132,8 @@ def test_a_program_is_kept_for_other_seeds_and_rates(tmp_path: Path) -> None:
         task = () if "environment=acrobot" in words else ("environment=cartpole",)
         size = () if "algorithm.n_steps=128" in words else ("algorithm.n_steps=64",)
         spec = spec_of("algorithm=compiled_ppo", *task, *size, *words, seed=seed)
-        return kept_program(assemble(spec).build(tmp_path)._program())
+        learner: Any = assemble(spec).build(tmp_path)
+        return kept_program(learner._program())
 
     first = program()
     continuous = ("learning_rate", "gamma", "ent_coef", "clip_range", "gae_lambda", "vf_coef")

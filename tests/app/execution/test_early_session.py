@@ -1,6 +1,7 @@
 """The server of runs starts while the plan is checked, and only where a run is missing."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from rlexp.app.commands.train.run import RunOptions, run
 from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.executors import local
 from rlexp.store.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -27,22 +27,23 @@ TOO_LARGE = (
 )
 
 
+Servers = list["subprocess.Popen[bytes]"]
+
+
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     """The servers that local executors start."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: Servers = []
 
     class Recorded(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            if "rlexp.executors.server" in self.args:
+        def __init__(self, words: Sequence[str], **options: Any) -> None:
+            super().__init__(words, **options)
+            if "rlexp.executors.server" in words:
                 started.append(self)
 
-    monkeypatch.setattr(local.subprocess, "Popen", Recorded)
+    # The class is changed in `subprocess` itself, where the executor looks it up.
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
     return started
-
-
-Servers = "list[subprocess.Popen[bytes]]"
 
 
 def try_run(folder: Path, *words: str, **options: Any) -> Any:

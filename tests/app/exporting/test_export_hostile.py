@@ -88,6 +88,7 @@ def recipe(text: Any) -> Recipe:
             name="PPO",
             policy="MlpPolicy",
             hyperparameters={"ent_coef": text},
+            compiled=None,
             policy_arguments={"e": text},
             seed=1,
             actions=2,
