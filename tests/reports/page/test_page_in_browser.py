@@ -9,13 +9,17 @@ from study_pages import text_of
 from study_samples import LABELS, SAMPLES
 
 pytest_plugins = ("browser_pages",)
+NAMELESS_ROWS = """[...document.querySelectorAll(".rows .name bdi")].filter(
+    name => name.offsetParent && name.getBoundingClientRect().width < 8
+).map(name => name.textContent)"""
+"""Rows of a figure that is shown whose label has no room."""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     open_page: Open, name: str
 ) -> None:
-    """Empty figures say so, wide tables scroll in their boxes, and letters keep their size."""
+    """Empty figures say so, wide tables scroll in their boxes, and letters and labels keep their size."""
     page = open_page(name)
     for figure in page.locator("figure.figure").all():
         marks = figure.locator(
@@ -29,9 +33,10 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
         area_box = area.bounding_box()
         assert area_box is not None
         assert area_box["height"] > 150
-    for width in (360, 768, 1024, 1440):
+    for width in (360, 768, 1024, 1280, 1440):
         page.set_viewport_size({"width": width, "height": 800})
         assert width == page.evaluate("document.documentElement.scrollWidth")
+        assert [] == page.evaluate(NAMELESS_ROWS)
         assert page.evaluate(SMALLEST) >= 10
 
 
