@@ -4,18 +4,27 @@ from pathlib import Path
 
 import pytest
 from browser_questions import CONTRAST, SCHEMES, SMALLEST, Open, point
+from evidence_samples import inquiry, one_seed
 from playwright.sync_api import Browser, Page
 from study_pages import text_of
 from study_samples import LABELS, SAMPLES
 
+from rlexp.reports.analysis.summary_card import summary_card
+from rlexp.reports.drawing.blocks import ReportDocument
+from rlexp.reports.page.html import render_html
+
 pytest_plugins = ("browser_pages",)
+NAMELESS_ROWS = """[...document.querySelectorAll(".rows .name bdi")].filter(
+    name => name.offsetParent && name.getBoundingClientRect().width < 8
+).map(name => name.textContent)"""
+"""Rows of a figure that is shown whose label has no room."""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     open_page: Open, name: str
 ) -> None:
-    """Empty figures say so, wide tables scroll in their boxes, and letters keep their size."""
+    """Empty figures say so, wide tables scroll in their boxes, and letters and labels keep their size."""
     page = open_page(name)
     for figure in page.locator("figure.figure").all():
         marks = figure.locator(
@@ -29,9 +38,10 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
         area_box = area.bounding_box()
         assert area_box is not None
         assert area_box["height"] > 150
-    for width in (360, 768, 1024, 1440):
+    for width in (360, 768, 1024, 1280, 1440):
         page.set_viewport_size({"width": width, "height": 800})
         assert width == page.evaluate("document.documentElement.scrollWidth")
+        assert [] == page.evaluate(NAMELESS_ROWS)
         assert page.evaluate(SMALLEST) >= 10
 
 
@@ -139,3 +149,18 @@ def test_the_page_is_whole_without_its_script(browser: Browser, tmp_path: Path) 
     assert page.locator(".x-axis text:visible").count() > 20
     assert not page.locator(".theme").is_visible()
     context.close()
+
+
+def test_a_label_keeps_its_room_beside_a_reason(browser: Browser, tmp_path: Path) -> None:
+    """On a phone, the reason for a missing interval breaks, and the label stays readable."""
+    file = tmp_path / "report.html"
+    card = summary_card(inquiry(one_seed()), curves=False)
+    study = ReportDocument(
+        title="x", subtitle="", labels=("ppo", "a2c", "dqn"), parts=(), version="1", card=card
+    )
+    file.write_text(render_html(study))
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(file.as_uri())
+    assert [] == page.evaluate(NAMELESS_ROWS)
+    assert "too few runs for an interval" in page.locator(".value").first.inner_text()
+    page.close()
