@@ -190,6 +190,10 @@ class TrackerPositions:
         """The position of the run with this name."""
         return self._cursors.get(run, TrackerPosition())
 
+    def pushed(self) -> list[TrackerPosition]:
+        """The positions of all runs of which the service has received something."""
+        return [cursor for run, cursor in self._cursors.items() if not run.startswith(".")]
+
     def move(self, run: str, **changes: Any) -> None:
         """Change fields of a run's position and append it to the file; see `TrackerPosition`.
 

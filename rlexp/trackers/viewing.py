@@ -3,10 +3,10 @@
 A tracker may say both. One that says nothing, such as a tracker of a user, works all the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rlexp.errors import TrackerRefused
 from rlexp.installation_way import install_command
@@ -39,22 +39,26 @@ class NeedsPackage(Protocol):
 
 @runtime_checkable
 class HasEarlierSettings(Protocol):
-    """A tracker that knows from its files which settings an earlier command gave it."""
+    """A tracker that knows from its positions which settings an earlier command gave it."""
 
-    def earlier_settings(self, project: Path, folder: Path) -> Mapping[str, str]:
+    def earlier_settings(
+        self, project: Path, kept: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, str]:
         """The settings that differ from the present ones, by name.
 
         Args:
             project: The folder that holds `runs/`.
-            folder: The folder of the tracker's files of one experiment.
+            kept: What the tracker has kept of each pushed run; see `SyncPosition`.
         """
         ...
 
 
-def earlier_settings(tracker: Tracker, project: Path, folder: Path) -> Mapping[str, str]:
+def earlier_settings(
+    tracker: Tracker, project: Path, kept: Sequence[Mapping[str, Any]]
+) -> Mapping[str, str]:
     """The settings of an earlier command that a command without settings must keep."""
     if isinstance(tracker, HasEarlierSettings):
-        return tracker.earlier_settings(project, folder)
+        return tracker.earlier_settings(project, kept)
     return {}
 
 

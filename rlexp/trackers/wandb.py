@@ -309,14 +309,16 @@ class WandB:
             return f"project {self.project} at {site}"
         return f"{site}/{settings.entity}/{self.project}"
 
-    def earlier_settings(self, project: Path, folder: Path) -> Mapping[str, str]:
+    def earlier_settings(
+        self, project: Path, kept: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, str]:
         """Mode `offline`, if an earlier command was given it and nothing names a mode now.
 
         Data that a user kept local must not be uploaded by a command that names no tracker.
         """
         chosen = resolve_settings(os.environ, project, self.mode, None, None, default_mode="")
-        is_local = any((folder / "wandb").glob("offline-run-*"))
-        return {"mode": "offline"} if is_local and not chosen.mode else {}
+        was_online = any(values.get("online") for values in kept)
+        return {} if was_online or chosen.mode else {"mode": "offline"}
 
     def open(self, experiment: TrackedExperiment) -> TrackerConnection:
         """Start W&B's process and check the key; see `Tracker.open`."""

@@ -143,8 +143,9 @@ def test_a_server_that_never_answers_does_not_change_the_report(
     experiment = experiment_of(tmp_path)
     with _silent_server() as address:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-        with TrackerPositions(experiment.paths, "mlflow", address).holding(0.0):
-            pass
+        cursors = TrackerPositions(experiment.paths, "mlflow", address)
+        with cursors.holding(0.0):
+            cursors.move("a run", step=1)
         monkeypatch.setattr(report_attachment, "WAIT", 1.0)
         text = give(tmp_path, "report", "alpha", *FEW)
     assert (tmp_path / "reports" / "alpha" / "report.html").exists()
@@ -162,8 +163,30 @@ def test_a_server_of_another_command_is_not_guessed(tmp_path: Path, location: st
     assert f"Not attached in mlflow: alpha was pushed by mlflow to {location}" in text
 
 
+def test_a_service_without_a_run_is_left_alone(tmp_path: Path) -> None:
+    """Where the first push has failed, no process starts, and the command for later is named."""
+    experiment = experiment_of(tmp_path)
+    with TrackerPositions(experiment.paths, "mlflow", "mlflow.db").holding(0.0):
+        pass
+    with patch.object(report_attachment, "MirrorClient", side_effect=AssertionError):
+        text = give(tmp_path, "report", "alpha", *FEW)
+    assert "Not attached in mlflow: it has no run so far" in text
+    assert "rlexp sync alpha" in text
+
+
 def test_a_mirror_at_work_attaches_the_report_itself(tmp_path: Path) -> None:
     """While another process pushes, no second one starts."""
     experiment = experiment_of(tmp_path)
     with TrackerPositions(experiment.paths, "mlflow", "mlflow.db").holding(0.0):
         assert "attaches the report when it ends" in give(tmp_path, "report", "alpha", *FEW)
+
+
+def test_a_service_that_never_answered_has_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A push that could not begin names no place to look at."""
+    experiment_of(tmp_path)
+    with _silent_server() as address:
+        words = ["alpha", "tracker=[mlflow]", f"tracker.mlflow.uri={address}"]
+        (row,) = sync(words, study(tmp_path), wait=1.0).rows
+    assert row.page is None

@@ -270,6 +270,9 @@ def page_of(
     """Where to look at what a tracker has received; None if it was not reached."""
     if answer is None or answer.get("problem"):
         return None
+    # A service that never answers gives no problem. One that has everything need not be opened.
+    if not (answer.get("opened") or answer.get("done")):
+        return None
     try:
         folder = TrackerPositions(paths, name, destination_of(tracker, paths)).folder
     except (RlexpError, OSError):

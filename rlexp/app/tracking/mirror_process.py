@@ -351,6 +351,7 @@ class Mirror:
     finishing: threading.Event
     over: threading.Event = field(default_factory=threading.Event)
     problem: str | None = None
+    opened: bool = False
     _failures: int = 0
 
     def start(self) -> None:
@@ -373,7 +374,15 @@ class Mirror:
         except (RlexpError, *READ_ERRORS) as error:
             self.problem = self.problem or str(error)
         done = self.over.is_set() and self.problem is None
-        self.answer(self.name, "end", rows=rows, runs=runs, problem=self.problem, done=done)
+        self.answer(
+            self.name,
+            "end",
+            rows=rows,
+            runs=runs,
+            problem=self.problem,
+            done=done,
+            opened=self.opened,
+        )
 
     @property
     def _destination(self) -> str:
@@ -417,7 +426,6 @@ class Mirror:
         return self.leading
 
     def _push(self, pushing: Uploader) -> None:
-        opened = False
         while True:
             last = self.finishing.is_set()
             try:
@@ -425,9 +433,9 @@ class Mirror:
                     self.problem = None
                     return
                 pushing.open()
-                if not opened:
+                if not self.opened:
                     self.answer(self.name, "open", place=self._destination)
-                    opened = True
+                    self.opened = True
                 # Without a command at work, a run without a recorded end is lost.
                 alone = last and self.once and not is_held(self.paths.lock)
                 pushing.push_all(unended=alone, last=last)

@@ -28,6 +28,7 @@ from rlexp.trackers import Tracker
 from rlexp.trackers.viewing import earlier_settings, keeps_reports
 
 IN_USE = "another process pushes to it now, and attaches the report when it ends"
+EMPTY = "it has no run so far"
 WAIT = 30.0
 """Seconds that trackers may take; a push on a busy machine takes some of them."""
 LATE = "it did not answer in time"
@@ -70,6 +71,7 @@ def attach_report(
         used = tracker_locations(paths)
     except (RlexpError, *READ_ERRORS) as error:
         return (ReportAttachment(tracker="", attached=False, problem=str(error)),)
+    command = _sync_command(paths, (), workspace)
     known: dict[str, ReportAttachment] = {}
     lacking: list[_EarlierTracker] = []
     for name in dict.fromkeys(name for name, _ in used):
@@ -78,7 +80,7 @@ def attach_report(
             earlier = _earlier(name, used, paths, workspace)
             if not keeps_reports(earlier.tracker) or not destination_of(earlier.tracker, paths):
                 continue
-            if (state := _state(earlier, paths)) is not None:
+            if (state := _state(earlier, paths, command)) is not None:
                 known[name] = state
             else:
                 lacking.append(earlier)
@@ -107,24 +109,34 @@ def _earlier(
 ) -> _EarlierTracker:
     chosen = trackers_by_name([name], (), used, paths, workspace)
     tracker = chosen.built[name]
-    folder = TrackerPositions(paths, name, destination_of(tracker, paths)).folder
-    changed = earlier_settings(tracker, paths.folder.parent.parent, folder)
+    positions = TrackerPositions(paths, name, destination_of(tracker, paths))
+    kept = [position.kept for position in positions.pushed()]
+    changed = earlier_settings(tracker, paths.folder.parent.parent, kept)
     overrides = tuple(f"tracker.{name}.{key}={value}" for key, value in changed.items())
     if overrides:
         chosen = trackers_by_name([name], overrides, used, paths, workspace)
     return _EarlierTracker(name, chosen, overrides)
 
 
-def _state(earlier: _EarlierTracker, paths: ExperimentPaths) -> ReportAttachment | None:
+def _sync_command(paths: ExperimentPaths, overrides: Sequence[str], workspace: Workspace) -> str:
+    return shlex.join(["rlexp", "sync", paths.name, *overrides, *workspace.permission])
+
+
+def _state(
+    earlier: _EarlierTracker, paths: ExperimentPaths, command: str
+) -> ReportAttachment | None:
     """Whether a tracker has the report; None if it has to be pushed."""
     name, tracker = earlier.name, earlier.tracker
     positions = TrackerPositions(paths, name, destination_of(tracker, paths))
     if positions.of(SUMMARY).kept.get(REPORT) == report_sums(paths):
-        page = page_of(name, tracker, paths, {})
+        page = page_of(name, tracker, paths, {"done": True})
         return ReportAttachment(tracker=name, attached=True, page=page)
-    return (
-        ReportAttachment(tracker=name, attached=False, problem=IN_USE) if positions.held else None
-    )
+    if positions.held:
+        return ReportAttachment(tracker=name, attached=False, problem=IN_USE)
+    if not positions.pushed():
+        # The first push has failed, and its settings are not known here: the user decides.
+        return ReportAttachment(tracker=name, attached=False, problem=EMPTY, command=command)
+    return None
 
 
 def _push(
@@ -140,7 +152,7 @@ def _push(
     request = MirrorRequest(trackers=chosen, once=True, wait=WAIT, retries=False)
     answers = MirrorClient(paths, request, workspace, None).finish()
     overrides = [word for earlier in lacking for word in earlier.overrides]
-    command = shlex.join(["rlexp", "sync", paths.name, *overrides, *workspace.permission])
+    command = _sync_command(paths, overrides, workspace)
     return {e.name: _pushed(e, paths, answers.get(e.name, {}), command) for e in lacking}
 
 
@@ -149,7 +161,7 @@ def _pushed(
 ) -> ReportAttachment:
     """Whether a tracker has taken the report; `command` attaches it later."""
     # The stored position decides: the report may be there although something else was refused.
-    state = _state(earlier, paths)
+    state = _state(earlier, paths, command)
     if state is not None and state.attached:
         return state
     problem = str(answer.get("problem") or LATE)
