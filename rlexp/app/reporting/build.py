@@ -97,18 +97,18 @@ def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> Sum
         None where its records or the settings of reports cannot be read: who asks for a card has
         other things to show.
     """
-    context = card_context(name, phase, workspace)
+    context = card_context(name, phase, workspace, enter=True)
     return None if context is None else card_of(context)
 
 
 def count_looks(name: str, phase: Phase, workspace: Workspace) -> None:
     """Enter the looks at the test scores of an experiment, where no card shows them."""
     with suppress(RlexpError):
-        collect_evidence((name,), phase, workspace)
+        collect_evidence((name,), phase, workspace, enter=True)
 
 
 def card_context(
-    name: str, phase: Phase | None, workspace: Workspace, *, enter: bool = True
+    name: str, phase: Phase | None, workspace: Workspace, *, enter: bool = False
 ) -> ReportContext | None:
     """What the card of one experiment is computed from; None where it cannot be read.
 

@@ -52,11 +52,11 @@ def collect_evidence(
     importance: bool = False,
     integrity: bool = False,
     measurements: bool = False,
-    enter: bool = True,
+    enter: bool = False,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
 
-    Whoever asks for test scores looks at them, so that the register of looks gets an entry.
+    A command that shows test scores to judge them enters looks in the register.
 
     Args:
         targets: Experiments, or labels of them.

@@ -40,8 +40,7 @@ def read_answer(name: str, workspace: Workspace) -> TrackedAnswer | None:
         None where the records or the settings of reports cannot be read: every other number is
         mirrored all the same.
     """
-    # The mirror reads while runs are under way; the command itself enters the look at its end.
-    context = card_context(name, None, workspace, enter=False)
+    context = card_context(name, None, workspace)
     if context is None:
         return None
     card, assessment = card_of(context), _assessment(context)

@@ -12,6 +12,7 @@ from stored_sweeps import finished_sweep
 from rlexp.app.reading.looks import advice_on_looks
 from rlexp.app.reporting.build import card_context
 from rlexp.app.workspace import Workspace
+from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
@@ -150,9 +151,9 @@ def test_partial_looks_leave_no_trace_in_a_report(workspace: Workspace, tmp_path
         experiment = stored(layout, "alpha", configuration("ppo"), test=2)
         experiment.complete(0, 100.0)
         if name == "twice":
-            card_context("alpha", None, Workspace(tmp_path, layout))
+            card_context("alpha", None, Workspace(tmp_path, layout), enter=True)
         experiment.complete(1, 110.0)
-        context = card_context("alpha", None, Workspace(tmp_path, layout))
+        context = card_context("alpha", None, Workspace(tmp_path, layout), enter=True)
         assert context is not None
         contexts.append(context.evidence.looks)
     assert contexts[0].tasks == contexts[1].tasks
@@ -216,6 +217,14 @@ def test_a_sweep_adds_the_winner_and_the_default(
     looks = read_looks(workspace.layout).looks
     assert tested == {look.configuration for look in looks}
     assert {(0, 1, 2)} == {look.seeds for look in looks}
+
+
+def test_a_refused_comparison_is_no_look(workspace: Workspace) -> None:
+    """A comparison of one label is refused, shows no score, and enters nothing."""
+    finished(workspace, "alpha", "ppo")
+    with pytest.raises(ConfigError, match="needs two labels"):
+        give(workspace.folder, "compare", "alpha")
+    assert not workspace.layout.looks.exists()
 
 
 def test_tuning_scores_are_no_looks(workspace: Workspace) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
+from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report, read_phase
 from rlexp.app.reporting.evidence import collect_evidence
@@ -146,6 +147,8 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
     )
     if len(evidence.labels) < 2:
         raise ConfigError(_too_few_labels(evidence))
+    # Only now: a comparison that is refused shows no score.
+    evidence = with_looks(evidence, workspace.layout, enter=True)
     study = make_report(evidence, parts)
     return Comparison(
         title=study.title,

@@ -241,7 +241,7 @@ def _until_decided(
     """Make looks and launch the runs of the next look until the comparison is finished."""
     request, workspace = preparation.request, preparation.workspace
     while True:
-        evidence = collect_evidence([paths.name], Phase.TEST, workspace)
+        evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
         looked = analyse(design, evidence)
         # Earlier looks are compared with the file, so that a score that changed since is noticed.
         for number, decided in looked.decisions.items():
@@ -258,7 +258,7 @@ def _until_decided(
             costs,
         )
         if interrupted is not None:
-            evidence = collect_evidence([paths.name], Phase.TEST, workspace)
+            evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
             return _comparison(looked, design, evidence, interrupted, request)
 
 

@@ -482,7 +482,7 @@ def _outcome(
     workspace: Workspace,
 ) -> SweepOutcome:
     """The result of the command: the state of the sweep, its report and the next commands."""
-    evidence = collect_evidence([paths.name], Phase.TEST, workspace)
+    evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
     parts = read_report([SECTIONS], workspace.folder, workspace.allowed)
     tuned = (r for r in sweeping.records.values() if r.spec.phase is Phase.TUNING)
     trained = sum(record.seconds_spent for record in tuned)
