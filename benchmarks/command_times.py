@@ -9,6 +9,7 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,17 +53,20 @@ def spend(
     """Execute a command; no other command may run in this process meanwhile.
 
     Raises:
-        CalledProcessError: The command failed.
+        CalledProcessError: The command failed; what it wrote to standard error is passed on.
     """
     with measured() as spent:
         done = subprocess.run(
             command,
             cwd=folder,
             env={**os.environ, **(environment or {})},
-            check=True,
+            check=False,
             capture_output=True,
             text=True,
         )
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+    done.check_returncode()
     spent.output = done.stdout
     return spent
 

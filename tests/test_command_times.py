@@ -18,10 +18,13 @@ def test_processor_time_has_that_of_children(tmp_path: Path) -> None:
     assert spent.processor >= float(spent.output)
 
 
-def test_a_failed_command_is_no_measurement(tmp_path: Path) -> None:
-    """A command that fails raises an error."""
+def test_a_failed_command_is_no_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that fails raises an error, and its own message is shown."""
     with pytest.raises(subprocess.CalledProcessError):
-        spend([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
+        spend([sys.executable, "-c", "raise SystemExit('no such budget')"], tmp_path)
+    assert "no such budget" in capsys.readouterr().err
 
 
 def test_commands_are_compared_turn_by_turn() -> None:
