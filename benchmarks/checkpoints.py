@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from run import RLEXP, TRAINING, Numbers, journals, timed
+from command_times import spend
+from run import RLEXP, TRAINING, Numbers, journals
 
 from rlexp.training.learner_state import unpack
 
@@ -93,7 +94,7 @@ def measure_turns(case: Case, folder: Path) -> Numbers:
     (study / "sitecustomize.py").write_text(TURNS)
     path = os.pathsep.join([str(study), *filter(None, [os.environ.get("PYTHONPATH")])])
     log = study / "turns"
-    timed(case.command, study, {"PYTHONPATH": path, "RLEXP_TURNS": str(log)})
+    spend(case.command, study, {"PYTHONPATH": path, "RLEXP_TURNS": str(log)})
     pace = seconds_a_step(log.read_text().splitlines())
     # Both neighbours of a turn: a machine that grows slower would favour one side.
     ratios = [
@@ -128,7 +129,7 @@ def seconds_a_step(lines: Sequence[str]) -> dict[int, float]:
 def measure_publishing(case: Case, folder: Path) -> Numbers:
     """The seconds that a checkpoint takes, with many of them."""
     study = Path(tempfile.mkdtemp(dir=folder))
-    timed(case.tight, study)
+    spend(case.tight, study)
     published = events_of(study, "checkpointed")
     return {
         "checkpoints": len(published),
@@ -148,7 +149,7 @@ def measure_resume(case: Case, folder: Path) -> Numbers:
         "bundle_bytes": sum(file["bytes"] for file in manifest["files"].values()),
         **measure_transitions(run),
     }
-    timed(case.tight, study)
+    spend(case.tight, study)
     (started, *_), (continued,) = journals(study)[1], events_of(study, "continued")
     again = continued["time"] - started["time"]
     return numbers | {"continued_at": continued["step"], "resume_s": again}

@@ -12,12 +12,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from command_times import Spent, measured, ratios, spend
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "run.json"
@@ -33,19 +34,9 @@ TRAINING = (
 Numbers = dict[str, Any]
 
 
-def timed(
-    command: Sequence[str], folder: Path, environment: dict[str, str] | None = None
-) -> float:
+def timed(command: Sequence[str], folder: Path) -> float:
     """Seconds of a command."""
-    started = time.perf_counter()
-    subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        check=True,
-        capture_output=True,
-    )
-    return time.perf_counter() - started
+    return spend(command, folder).wall
 
 
 def best(command: Sequence[str], folder: Path, repeats: int = 7) -> float:
@@ -130,28 +121,35 @@ def measure_single(folder: Path, arguments: argparse.Namespace) -> Numbers:
 
 
 def measure_eight(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """Eight seeds on all cores, compared with plain runs on the same cores."""
+    """Eight seeds on all cores, compared in turns with plain runs on the same cores.
+
+    The ideal is the time of the plain trainings alone, spread over the cores. The processor time of
+    the plain runs has their imports in it, as that of our command has its own.
+    """
     cores = len(os.sched_getaffinity(0))
-    started = time.perf_counter()
-    with ThreadPoolExecutor(cores) as pool:
-        bare_seconds = list(pool.map(lambda seed: bare(seed, arguments.long_steps), range(8)))
-    plain_wall = time.perf_counter() - started
-    steps = f"budget.steps={arguments.long_steps}"
-    ours = timed([*RLEXP, "run", *TRAINING, steps, "seeds.test=8"], folder)
-    ideal = sum(bare_seconds) / cores
+    plain, ours, ideals = list[Spent](), list[Spent](), list[float]()
+    for turn in range(arguments.repeats):
+        with measured() as spent, ThreadPoolExecutor(cores) as pool:
+            seconds = list(pool.map(lambda seed: bare(seed, arguments.long_steps), range(8)))
+        plain.append(spent)
+        ideals.append(sum(seconds) / cores)
+        study = folder / str(turn)
+        study.mkdir()
+        steps = f"budget.steps={arguments.long_steps}"
+        ours.append(spend([*RLEXP, "run", *TRAINING, steps, "seeds.test=8"], study))
+    shares = [ideal / own.wall for ideal, own in zip(ideals, ours, strict=True)]
     return {
-        "ideal_s": ideal,
-        "bare_wall_s": plain_wall,
-        "each_bare_s": statistics.median(bare_seconds),
-        "rlexp_wall_s": ours,
-        "share_of_ideal": ideal / ours,
-        "limit": 0.9,
+        "share_of_ideal": statistics.median(shares),
+        "shares_of_ideal": shares,
+        "aim": 1.1,
         "cores": cores,
+        "steps": arguments.long_steps,
+        **ratios(plain, ours),
     }
 
 
 def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
-    """One rlexp command compared with `rl_zoo3.train` for each seed."""
+    """One rlexp command compared in turns with `rl_zoo3.train` for each seed."""
     python = PEER / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", PEER], check=True)
@@ -159,21 +157,18 @@ def measure_peer(folder: Path, arguments: argparse.Namespace) -> Numbers:
         for packages in (["torch==2.13.0"], PEER_PACKAGES):
             subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     command = [str(python), "-m", "rl_zoo3.train", "--algo", "ppo", "--env", "CartPole-v1"]
-    seeds = range(arguments.peer_seeds)
-    each = [
-        timed([*command, "-n", str(arguments.steps), "--seed", str(seed)], folder)
-        for seed in seeds
-    ]
-    steps = f"budget.steps={arguments.steps}"
-    overrides = ("+benchmark=cartpole", steps, f"seeds.test={len(seeds)}")
-    ours = timed([*RLEXP, "run", *overrides], folder)
-    return {
-        "seeds": len(seeds),
-        "rl_zoo3_s": sum(each),
-        "rlexp_s": ours,
-        "rl_zoo3_over_rlexp": sum(each) / ours,
-        "steps": arguments.steps,
-    }
+    steps, seeds = str(arguments.steps), range(arguments.peer_seeds)
+    overrides = ("+benchmark=cartpole", f"budget.steps={steps}", f"seeds.test={len(seeds)}")
+    peer, ours = list[Spent](), list[Spent]()
+    for turn in range(arguments.repeats):
+        study = folder / str(turn)
+        study.mkdir()
+        with measured() as spent:
+            for seed in seeds:
+                spend([*command, "-n", steps, "--seed", str(seed), "-f", str(study)], study)
+        peer.append(spent)
+        ours.append(spend([*RLEXP, "run", *overrides], study))
+    return {"seeds": len(seeds), "steps": arguments.steps, "aim": 3.5, **ratios(peer, ours)}
 
 
 IMPORTS = (
@@ -188,7 +183,7 @@ def measure_server(folder: Path, arguments: argparse.Namespace) -> Numbers:
 
     ours, with_compiler = list[float](), list[float]()
     for _ in range(arguments.repeats):
-        for preload, measured in (
+        for preload, kept in (
             (PRELOAD, ours),
             ((*PRELOAD, "torch._dynamo.utils"), with_compiler),
         ):
@@ -200,7 +195,7 @@ def measure_server(folder: Path, arguments: argparse.Namespace) -> Numbers:
                 capture_output=True,
                 text=True,
             )
-            measured.append(float(done.stdout))
+            kept.append(float(done.stdout))
     ratio = statistics.median(ours) / statistics.median(with_compiler)
     return {"processor_s": ours, "with_compiler_processor_s": with_compiler, "ratio": ratio}
 
@@ -222,7 +217,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000, help="of a run")
     parser.add_argument("--long-steps", type=int, default=150_000, help="of each of eight runs")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--peer-seeds", type=int, default=4)
+    parser.add_argument("--peer-seeds", type=int, default=2)
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")

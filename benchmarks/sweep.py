@@ -1,6 +1,6 @@
 """`rlexp sweep` beside `rl_zoo3 --optimize`: the same algorithm, space, trials and steps.
 
-Prints wall-clock at equal trials, and the true score (fresh seeds, `--seeds` of them) that each
+Prints processor time and wall-clock at equal trials, turn by turn, and the true score (fresh seeds, `--seeds` of them) that each
 reaches at equal environment steps; writes `benchmarks/results/sweep.json`. Run it on a machine
 that does nothing else: `python benchmarks/sweep.py`, or with sizes of its own:
 `python benchmarks/sweep.py --trials 8 --steps 4000`.
@@ -10,14 +10,14 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from command_times import Spent, mean_with_interval, ratios, spend
 from run import PEER, RLEXP
 
 HERE = Path(__file__).parent
@@ -47,33 +47,26 @@ START = ("algorithm.n_steps=64",)
 Numbers = dict[str, Any]
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, str]:
-    """Seconds of a command, and its output."""
-    begun = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    return time.perf_counter() - begun, done.stdout
-
-
-def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[float, Numbers]:
-    """Seconds and best trial of rl-baselines3-zoo."""
+def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[Spent, Numbers]:
+    """What rl-baselines3-zoo took, and its best trial."""
     command = [
         *(str(PEER / "bin" / "python"), str(HERE / "peer_sweep.py")),
         *("--algo", "ppo", "--env", "CartPole-v1", "-n", str(steps), "--seed", str(seed)),
         *("-optimize", "--n-trials", str(trials), "--n-jobs", str(jobs), "--verbose", "0"),
         *("--sampler", "tpe", "--pruner", "none", "--device", "cpu"),
     ]
-    seconds, output = timed(command, folder)
-    line = next(line for line in output.splitlines() if line.startswith("BEST "))
+    spent = spend(command, folder)
+    line = next(line for line in spent.output.splitlines() if line.startswith("BEST "))
     best: Numbers = json.loads(line.removeprefix("BEST "))
-    return seconds, best
+    return spent, best
 
 
-def own(folder: Path, trials: int, steps: int, seed: int, *overrides: str) -> tuple[float, Path]:
-    """Seconds of a search of rlexp, and the folder of its records."""
+def own(folder: Path, trials: int, steps: int, seed: int, *overrides: str) -> tuple[Spent, Path]:
+    """What a search of rlexp took, and the folder of its records."""
     command = [*RLEXP, "sweep", *COMMON, *START, *SPACE, f"budget.steps={steps}"]
     command += [f"sweep.trials={trials}", f"seeds.root={seed}", "experiment=own", *overrides]
-    seconds, _ = timed([*command, "--until", "search", "-q"], folder)
-    return seconds, folder / "runs" / "own"
+    spent = spend([*command, "--until", "search", "-q"], folder)
+    return spent, folder / "runs" / "own"
 
 
 def overrides_of(params: Mapping[str, Any]) -> list[str]:
@@ -100,12 +93,31 @@ def true_score(folder: Path, overrides: list[str], seeds: int, steps: int) -> fl
         command += ["experiment=own-again"]
     else:
         command += [*COMMON, f"budget.steps={steps}", "experiment=peer-again"]
-    _, output = timed([*command, "budget.final_episodes=50"], folder)
+    output = spend([*command, "budget.final_episodes=50"], folder).output
     return statistics.fmean(json.loads(output)["cells"][0]["scores"].values())
 
 
-def measure(arguments: argparse.Namespace, seed: int) -> Numbers:
-    """One comparison of both tools."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One comparison of both tools.
+
+    Attributes:
+        one_job: What the peer took with one job.
+        two_jobs: What the peer took with two jobs; None if that was not asked for.
+        ours: What our search took.
+        scores: The true scores that the peer and that we reached at equal environment steps.
+        runs: Our runs at equal environment steps.
+    """
+
+    one_job: Spent
+    two_jobs: Spent | None
+    ours: Spent
+    scores: tuple[float, float]
+    runs: int
+
+
+def measure(arguments: argparse.Namespace, seed: int) -> Turn:
+    """Compare both tools once."""
     trials, steps = arguments.trials, arguments.steps
     folder = Path(tempfile.mkdtemp(prefix="rlexp-sweep-"))
     try:
@@ -116,30 +128,33 @@ def measure(arguments: argparse.Namespace, seed: int) -> Numbers:
         two_jobs, _ = (
             peer(folders["two"], trials, steps, 2, seed) if arguments.jobs else (None, None)
         )
-        wall, _ = own(folders["wall"], trials, steps, seed, "seeds.tuning=1")
+        ours, _ = own(folders["wall"], trials, steps, seed, "seeds.tuning=1")
         # One tuning seed for each and four more for the best: as many runs as the peer's trials.
         promoted = max(trials // 14, 1)
         screened = trials - 4 * promoted
         share = f"sweep.promoted={promoted / screened:.6f}"
         _, records = own(folders["equal"], screened, steps, seed, "seeds.tuning=5", share)
         ended = list(records.glob("*/attempts/1/events.jsonl"))
-        return {
-            "rl_zoo3_one_job_s": one_job,
-            "rl_zoo3_two_jobs_s": two_jobs,
-            "rlexp_s": wall,
-            "one_job_over_rlexp": one_job / wall,
-            "two_jobs_over_rlexp": None if two_jobs is None else two_jobs / wall,
-            "rl_zoo3_best_value": best["value"],
-            "rl_zoo3_true_score": true_score(
-                folders["equal"], overrides_of(best["params"]), arguments.seeds, steps
-            ),
-            "rlexp_true_score": true_score(
-                folders["equal"], ["--from-sweep", "own"], arguments.seeds, steps
-            ),
-            "rlexp_runs": len(ended),
-        }
+        theirs = true_score(folders["equal"], overrides_of(best["params"]), arguments.seeds, steps)
+        found = true_score(folders["equal"], ["--from-sweep", "own"], arguments.seeds, steps)
+        return Turn(one_job, two_jobs, ours, (theirs, found), len(ended))
     finally:
         shutil.rmtree(folder)
+
+
+def row(turns: Sequence[Turn], seeds: int) -> Numbers:
+    """The medians of the ratios, and the mean difference of the true scores with its interval."""
+    ours = [turn.ours for turn in turns]
+    two_jobs = [turn.two_jobs for turn in turns if turn.two_jobs is not None]
+    return {
+        "one_job": ratios([turn.one_job for turn in turns], ours),
+        "two_jobs": ratios(two_jobs, ours) if two_jobs else None,
+        "fresh_seeds": seeds,
+        "rl_zoo3_true_scores": [turn.scores[0] for turn in turns],
+        "rlexp_true_scores": [turn.scores[1] for turn in turns],
+        "true_score_gained": mean_with_interval([b - a for a, b in (t.scores for t in turns)]),
+        "rlexp_runs": [turn.runs for turn in turns],
+    }
 
 
 def main() -> None:
@@ -155,9 +170,9 @@ def main() -> None:
         sys.exit("the peer is not installed: python benchmarks/run.py peer")
     RESULTS.parent.mkdir(exist_ok=True)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    measurements = [measure(arguments, seed) for seed in range(arguments.repeats)]
-    results[f"{arguments.trials} trials of {arguments.steps} steps"] = measurements
-    print(json.dumps(measurements, indent=1))
+    turns = [measure(arguments, seed) for seed in range(arguments.repeats)]
+    results[f"{arguments.trials} trials of {arguments.steps} steps"] = row(turns, arguments.seeds)
+    print(json.dumps(row(turns, arguments.seeds), indent=1))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
