@@ -133,7 +133,10 @@ def test_ortho_init_is_taken_or_refused_by_name(name: str, algorithm: str) -> No
     if algorithm in ("a2c", "compiled_ppo", "maskable_ppo", "ppo", "recurrent_ppo", "trpo"):
         assert not getattr(build_learner(agent, algorithm).policy, "ortho_init", False)
     else:
-        with pytest.raises(ConfigError, match=r"does not take 'ortho_init'|ortho_init is not part of compiled training") as error_info:
+        with pytest.raises(
+            ConfigError,
+            match=r"does not take 'ortho_init'|ortho_init is not part of compiled training",
+        ) as error_info:
             build_learner(agent, algorithm)
         assert "\n" not in str(error_info.value)
 
