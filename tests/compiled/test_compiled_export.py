@@ -12,7 +12,9 @@ from rlexp.app.commands.exchange.export import export
 from rlexp.app.exporting.output import ExportRequest
 
 KINDS = {
-    "compiled_ppo": ("environment=cartpole", "algorithm.n_steps=32", "algorithm.batch_size=32")
+    "compiled_dqn": ("environment=cartpole", "algorithm.learning_starts=16"),
+    "compiled_sac": ("environment=pendulum", "algorithm.learning_starts=16", "agent.network=[16]"),
+    "compiled_ppo": ("environment=cartpole", "algorithm.n_steps=32", "algorithm.batch_size=32"),
 }
 
 

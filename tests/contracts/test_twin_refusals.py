@@ -111,6 +111,30 @@ def test_a_policy_beyond_its_layers_and_a_gpu_are_refused() -> None:
         learner.check_task(cart, {}, "cuda")
 
 
+@pytest.mark.parametrize("name", ["compiled_dqn", "compiled_sac"])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"train_freq": (1, "episode")}, r"algorithm\.train_freq=\[1, 'episode'\]"),
+        (
+            {
+                "optimize_memory_usage": True,
+                "replay_buffer_kwargs": {"handle_timeout_termination": False},
+            },
+            r"algorithm\.optimize_memory_usage=true is not part",
+        ),
+        ({"replay_buffer_kwargs": {"mine": 1}}, r"algorithm\.replay_buffer_kwargs\.mine"),
+    ],
+)
+def test_collecting_that_is_not_compiled_is_refused(
+    name: str, change: dict[str, object], named: str
+) -> None:
+    """Rollouts of episodes and other replay buffers are refused, with the algorithm to take instead."""
+    with pytest.raises(ConfigError, match=named) as refused:
+        member("algorithm", name, **change).check(1)
+    assert f"algorithm={name.removeprefix('compiled_')})" in str(refused.value)
+
+
 def test_the_digest_of_the_twin_is_pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The identity holds the sha256 of the twin's file, and a changed file gives another."""
     monkeypatch.undo()

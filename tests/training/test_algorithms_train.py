@@ -8,7 +8,7 @@ from trainings import run_training
 from rlexp.config.config_files import group_options
 from rlexp.records.events import Ending, Evaluated
 
-CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq"}
+CONTINUOUS = {"sac", "td3", "ddpg", "tqc", "crossq", "compiled_sac"}
 SPECIAL = {
     "recurrent_ppo": (
         *("agent=lstm", "agent.lstm_hidden_size=16"),
