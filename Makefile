@@ -86,7 +86,10 @@ $(MULTI_OBJECTIVE): MODULES := mo_gymnasium
 
 COMPILED := .venv-compiled/ready
 $(COMPILED): EXTRAS := compiled
-$(COMPILED): MODULES := jax
+$(COMPILED): MODULES := jax, gymnax
+# gymnax excludes this version of Gymnasium, and works with it. It does not name all that it imports.
+$(COMPILED): PACKAGES := flax seaborn six
+$(COMPILED): UNPINNED := gymnax==1.0.1
 
 # JAX takes 380 MB. Its tests have a process of their own: JAX starts threads, and the ordinary tests fork.
 test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
@@ -102,7 +105,9 @@ test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
 		> "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth"
 	@grep -v '^mujoco' .ci/constraints.txt > $(@D)/constraints.txt
 	@$(BIN)/python -m pip --python $(@D)/bin/python install -q --disable-pip-version-check \
-		-c $(@D)/constraints.txt -e '.[$(EXTRAS)]'
+		-c $(@D)/constraints.txt -e '.[$(EXTRAS)]' $(PACKAGES)
+	@$(if $(UNPINNED),$(BIN)/python -m pip --python $(@D)/bin/python install -q --disable-pip-version-check \
+		--no-deps $(UNPINNED))
 	@# Without it, its tests would be skipped and the target would succeed.
 	@$(@D)/bin/python -c 'import $(MODULES)'
 	@touch $@
