@@ -1,11 +1,12 @@
 """Sweeps on disk with made-up runs instead of training."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -65,6 +66,7 @@ class StoredSweep:
     score: Score = by_epochs
     cost: str | None = None
     made: list[RunSpec] = field(default_factory=list)
+    provenance: Mapping[str, Any] = field(default_factory=lambda: PROVENANCE)
 
     @property
     def paths(self) -> ExperimentPaths:
@@ -98,7 +100,7 @@ class StoredSweep:
         """Write a run that has ended."""
         paths = self.paths.run(spec.name)
         write_run(paths, spec)
-        attempt = new_attempt(paths, {"allowed": []}, PROVENANCE, "")
+        attempt = new_attempt(paths, {"allowed": []}, self.provenance, "")
         attempt.log.write_text("Traceback: it broke\n")
         score = self.score(spec)
         events: list[Event] = [RunStarted(time=STARTED, attempt=1, pid=1, host="here")]

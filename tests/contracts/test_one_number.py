@@ -21,9 +21,9 @@ import rlexp
 from rlexp.app.execution.request import read_request
 from rlexp.app.exporting.huggingface import ModelCard, describe_result, render_card
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
-from rlexp.app.reporting.build import experiment_card
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.mirror_entry import answer_reader
+from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
@@ -241,7 +241,7 @@ def summary_of(study: Study, name: str) -> list[TrackedAggregate]:
     summary, _ = read_summary(
         paths, experiment, labels, HeadlineAggregate(), answer_reader(study.workspace)
     )
-    card = experiment_card(name, None, study.workspace)
+    card, _ = card_and_sequential(name, None, study.workspace)
     assert card is not None
     assert summary.answer is not None
     assert (card.text, card.basis) == (summary.answer.text, summary.answer.basis)

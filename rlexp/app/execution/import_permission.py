@@ -75,6 +75,23 @@ def check_imports(
     _check_commands(on_disk, allowed, command, trusted, tuple(chosen))
 
 
+def permission_for(on_disk: Iterable[Parts], allowed: Sequence[str]) -> list[str]:
+    """The options that allow all code that configurations on disk name, and what is allowed now.
+
+    They are for a command that is shown to the user, who decides whether to give it.
+    """
+    on_disk = tuple(on_disk)
+    packages = set(allowed)
+    try:
+        modules = {module for parts in on_disk for module in foreign_modules(parts)}
+        packages |= {m.partition(".")[0] for m in modules if not _is_in(m, allowed)}
+        packages |= {SCRIPTS for parts in on_disk if any(_commands(parts))}
+    except RecordError:
+        # The command itself reports the damage.
+        pass
+    return [word for package in sorted(packages) for word in ("--allow-import", package)]
+
+
 def _check_commands(
     on_disk: Sequence[Parts],
     allowed: Sequence[str],

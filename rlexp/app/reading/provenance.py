@@ -7,9 +7,9 @@ from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS, ExperimentScan
 from rlexp.errors import RlexpError
+from rlexp.records.run import RunRecord
 from rlexp.store.files import read_json
 from rlexp.store.layout import AttemptPaths
-from rlexp.store.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,22 @@ def read_last_command(scan: ExperimentScan) -> LastCommand:
     stored = [f.stored for f in scan.runs if f.stored and f.stored.record.attempts]
     if not stored:
         return LastCommand()
-    newest = max(stored, key=_time).paths.attempts()[-1]
-    provenance = provenance_of(newest)
+    newest = max(stored, key=lambda run: last_time(run.record)).paths.attempts()[-1]
+    return command_in(provenance_of(newest), settings_of(newest))
+
+
+def command_in(provenance: Mapping[str, Any], settings: Mapping[str, Any]) -> LastCommand:
+    """The command that the provenance of an attempt holds, with the settings of the attempt."""
     command = provenance.get("command")
     return LastCommand(
         command=tuple(map(str, command)) if isinstance(command, list) else (),
         folder=str(provenance.get("folder") or ""),
-        settings=settings_of(newest),
+        settings=settings,
     )
 
 
-def _time(stored: StoredRun) -> float:
-    record = stored.record
+def last_time(record: RunRecord) -> float:
+    """The time in seconds since 1970 at which a run was started or ended last; 0 before."""
     return max(record.started or 0.0, record.ended or 0.0)
 
 

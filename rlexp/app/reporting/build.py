@@ -62,7 +62,7 @@ def read_phase(name: str | None) -> Phase | None:
 
 def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute every section of a report."""
-    inquiry = _context(evidence, parts)
+    inquiry = context_of(evidence, parts)
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
@@ -77,7 +77,7 @@ def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
 
 def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute the card of a report without comparisons, which take most of the time."""
-    inquiry = _context(evidence, parts)
+    inquiry = context_of(evidence, parts)
     has_one_pair = len(evidence.labels) <= 2
     card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, pending=True)
     return ReportDocument(
@@ -88,17 +88,6 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         version=version("rlexp"),
         card=card,
     )
-
-
-def experiment_card(name: str, phase: Phase | None, workspace: Workspace) -> SummaryCard | None:
-    """The summary card of one experiment without learning curves, as in its report.
-
-    Returns:
-        None where its records or the settings of reports cannot be read: who asks for a card has
-        other things to show.
-    """
-    context = card_context(name, phase, workspace, enter=True)
-    return None if context is None else card_of(context)
 
 
 def count_looks(name: str, phase: Phase, workspace: Workspace) -> None:
@@ -119,7 +108,7 @@ def card_context(
         evidence = collect_evidence((name,), phase, workspace, enter=enter)
     except RlexpError:
         return None
-    return _context(evidence, parts)
+    return context_of(evidence, parts)
 
 
 def card_of(context: ReportContext) -> SummaryCard:
@@ -132,7 +121,8 @@ def card_of(context: ReportContext) -> SummaryCard:
     return summary_card(context, curves=False)
 
 
-def _context(evidence: Evidence, parts: ReportParts) -> ReportContext:
+def context_of(evidence: Evidence, parts: ReportParts) -> ReportContext:
+    """What sections and the card of a report are computed from."""
     return ReportContext(
         evidence=in_units_of_scores(evidence, parts.settings),
         settings=parts.settings,

@@ -1,7 +1,7 @@
 """Commands that rlexp suggests after a comparison and on the card of a report."""
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,17 +16,27 @@ from rlexp.app.comparison.sequential import (
     frozen_design,
     make_design,
 )
+from rlexp.app.reporting.build import MOST_COMPARED, card_of, context_of
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.experiment_commands import (
+    changing_commands,
+    permission_of,
+    state_of_evidence,
+)
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import format_override
-from rlexp.errors import ConfigError, RecordError
+from rlexp.config.report_settings import read_report
+from rlexp.errors import ConfigError, RecordError, RlexpError
+from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
+from rlexp.reports.analysis.answer import is_decided
+from rlexp.reports.analysis.estimates import pairs
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.sweep_tables import by_number
-from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, Table
+from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, SummaryCard, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.pairwise_family import Verdict
-from rlexp.store.secrets import MASK
 
 
 def card_commands(
@@ -39,6 +49,9 @@ def card_commands(
 ) -> Iterator[NextCommand]:
     """The commands on the card of a report: what finishes it, decides it, or uses it.
 
+    For one experiment, they are those of the terminal without the commands that show what is on the
+    page.
+
     Args:
         targets: The targets of the report.
         overrides: Its changed settings.
@@ -47,56 +60,60 @@ def card_commands(
         settings: The composed settings.
         workspace: The workspace of the experiments.
     """
-    unfinished = dict.fromkeys(
-        m.experiment for m in evidence.members if m.imported is None and m.record.may_run()
-    )
-    for name in unfinished:
-        yield _command("finish the runs", ["rlexp", "resume", name], workspace)
-    if evidence.phase is not Phase.TEST:
-        yield from _to_test_runs(evidence, unfinished, workspace)
+    if len(evidence.experiments) > 1:
+        for experiment in _unfinished(evidence):
+            permission = permission_of(experiment, workspace)
+            words = ["rlexp", "resume", experiment.name, *permission]
+            yield NextCommand(why="finish the runs", command=shlex.join(words))
+        return
+    name, sequential = evidence.experiments[0].name, None
+    tested = _has_test_runs(evidence)
+    if tested:
+        yield _command("see the test runs", ["rlexp", "report", name], workspace)
     if len(evidence.labels) > 1 and has_undecided_pair(study):
         sequential = sequential_comparison(targets, overrides, evidence, settings, workspace)
-        if sequential:
-            yield sequential
-    for sweep in evidence.sweeps if len(evidence.sweeps) == 1 else ():
-        if sweep.selection is not None:
-            best = ["rlexp", "best", sweep.experiment, "--format", "args"]
-            yield _command("copy the hyperparameters", best, workspace)
-            train = ["rlexp", "run", "--from-sweep", sweep.experiment]
-            yield _command("train the chosen configuration again", train, workspace)
-    if not unfinished and len(evidence.experiments) == 1:
-        show = ["rlexp", "show", evidence.experiments[0].name]
-        yield _command("see every run", show, workspace)
+    state = state_of_evidence(evidence, workspace, sequential)
+    if state is not None:
+        yield from changing_commands(replace(state, testing=()) if tested else state)
+    yield _command("see every run", ["rlexp", "ls", name], workspace)
 
 
-def _to_test_runs(
-    evidence: Evidence, unfinished: Collection[str], workspace: Workspace
-) -> Iterator[NextCommand]:
-    """The commands that show the test runs of each experiment, or train them."""
-    sweeps = {sweep.experiment: sweep for sweep in evidence.sweeps}
-    for experiment in evidence.experiments:
-        name, sweep = experiment.name, sweeps.get(experiment.name)
-        if evidence.left_out.get(Phase.TEST) or (sweep and sweep.selection):
-            yield _command("see the test runs", ["rlexp", "report", name], workspace)
-        elif sweep is None:
-            if words := _words_of_run(name, evidence):
-                test = ["rlexp", "run", *words, "phase=test"]
-                yield _command("train test runs", test, workspace)
-        elif name not in unfinished and not sweep.imported:
-            yield _command("go on to test runs", ["rlexp", "resume", name], workspace)
+def _has_test_runs(evidence: Evidence) -> bool:
+    """Whether evidence of another phase leaves test runs out."""
+    if evidence.phase is Phase.TEST:
+        return False
+    selected = any(sweep.selection is not None for sweep in evidence.sweeps)
+    return selected or bool(evidence.left_out.get(Phase.TEST))
 
 
-def _words_of_run(experiment: str, evidence: Evidence) -> list[str]:
-    """The recorded overrides of `rlexp run` without the phase and its seeds; empty without any."""
-    members = [m for m in evidence.members if m.experiment == experiment and m.imported is None]
-    for member in members:
-        command = member.provenance.get("command")
-        typed = list(map(str, command)) if isinstance(command, list) else []
-        # A masked secret would not be the value that was typed.
-        if typed[:2] == ["rlexp", "run"] and not any(MASK in word for word in typed):
-            phase = f"seeds.{evidence.phase}="
-            return [w for w in typed[2:] if not w.startswith(("phase=", phase))]
-    return []
+def _unfinished(evidence: Evidence) -> Iterator[Experiment]:
+    """The experiments with runs that their commands would train."""
+    members = (m for m in evidence.members if m.imported is None and m.record.may_run())
+    names = {member.experiment for member in members}
+    yield from (experiment for experiment in evidence.experiments if experiment.name in names)
+
+
+def card_and_sequential(
+    name: str, phase: Phase | None, workspace: Workspace
+) -> tuple[SummaryCard | None, NextCommand | None]:
+    """The summary card of one experiment, and the command that decides its undecided pairs.
+
+    Returns:
+        None for both where its records or the settings of reports cannot be read. None for the
+        command where every pair is decided, where labels are not compared, and where a sequential
+        comparison would be refused.
+    """
+    try:
+        parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
+        evidence = collect_evidence((name,), phase, workspace, enter=True)
+    except RlexpError:
+        return None, None
+    context = context_of(evidence, parts)
+    card = card_of(context)
+    compared = 1 < len(evidence.labels) <= MOST_COMPARED
+    if not compared or all(is_decided(pair) for pair in pairs(context)):
+        return card, None
+    return card, sequential_comparison((name,), (), evidence, parts.settings, workspace)
 
 
 def winner_overrides(evidence: Evidence) -> str:
@@ -159,7 +176,7 @@ def sequential_comparison(
         *targets,
         "--adaptive",
         *overrides,
-        *workspace.permission,
+        *permission_of(evidence.experiments[0], workspace),
     ]
     return NextCommand(
         why="see the decisions of the looks" if over else "add seeds until every pair is decided",

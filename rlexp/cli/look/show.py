@@ -64,14 +64,14 @@ def show(
     render_result(shown, console, show_details)
     if isinstance(shown, ExperimentDetails) and not as_json:
         show_curves(shown, console, workspace)
-        console.line(f"To see every run: {shlex.join(['rlexp', 'ls', shown.experiment])}")
+        _show_next(shown, console, besides=_full_command(shown))
 
 
 def show_short_experiment(details: "ExperimentDetails", console: "Console") -> None:
     """Show the answer of an experiment or a sweep, its scores and the next commands."""
     from rlexp.cli.short_form import show_short_summary, show_sweep_card
 
-    full = shlex.join(["rlexp", "show", details.experiment, "--full"])
+    full = _full_command(details)
     sweep = details.sweep is not None or details.sweep_problem is not None
     for line in experiment_head_lines(details, latest=False):
         console.line(line)
@@ -83,8 +83,20 @@ def show_short_experiment(details: "ExperimentDetails", console: "Console") -> N
         show_short_summary(summary, card, console, full)
     for line in experiment_closing_lines(details):
         console.line(line)
-    console.line(f"To see every detail: {full}")
-    console.line(f"To see every run: {shlex.join(['rlexp', 'ls', details.experiment])}")
+    _show_next(details, console)
+
+
+def _full_command(details: "ExperimentDetails") -> str:
+    """The command that shows every detail of an experiment."""
+    return shlex.join(["rlexp", "show", details.experiment, "--full"])
+
+
+def _show_next(details: "ExperimentDetails", console: "Console", besides: str = "") -> None:
+    """Show the next commands but the one that the user has just given."""
+    from rlexp.cli.summaries import next_lines
+
+    for line in next_lines(step for step in details.next if step.command != besides):
+        console.line(line)
 
 
 def show_details(shown: "ShowResult", console: "Console") -> None:

@@ -1,5 +1,7 @@
 """`rlexp status`: shows the progress of experiments and sweeps."""
 
+import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,8 +9,19 @@ import typer
 from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, show_result
 
+FINISHED = "finished"
+"""The state of an experiment that needs no further command."""
+STATES = ("running", "damaged", "failed", "unfinished", FINISHED)
+"""States of experiments, in the order in which they are printed."""
+MOST_EXPERIMENTS = 15
+"""Most experiments that are printed."""
+MOST_RUNNING = 8
+"""Most running runs of an experiment that are printed."""
+MOST_NEXT = 4
+"""Most experiments whose next command is printed."""
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rlexp.app.commands.look.status import ExperimentStatus, Status
     from rlexp.app.workspace import Workspace
@@ -36,30 +49,161 @@ def status(
     if watch:
         _watch(experiment, current_workspace(), console)
     else:
-        show_result(use_case(experiment, current_workspace()), console, status_lines)
+        lines = partial(status_lines, width=_width(console))
+        show_result(use_case(experiment, current_workspace()), console, lines)
 
 
-def status_lines(result: "Status") -> "Iterator[str]":
-    """The progress of each experiment, as lines."""
-    for experiment in result.experiments:
-        yield from _experiment_lines(experiment)
+def status_lines(result: "Status", width: int | None = None) -> "Iterator[str]":
+    """How far experiments are: the answer, one row for each, what runs now, and the next commands.
+
+    Args:
+        result: The progress of the experiments.
+        width: Columns of a line; None folds no line.
+    """
+    if len(result.experiments) == 1:
+        lines = _lines_of_single(result.experiments[0])
+    else:
+        lines = _lines_of_many(result.experiments)
+    for line in lines:
+        yield from _folded(line, width)
+    # A command that is folded could not be pasted.
+    yield from _next_lines(result.experiments)
+
+
+def _folded(line: str, width: int | None) -> "Sequence[str]":
+    """A line, folded between words; the further lines are indented deeper than the first one."""
+    from textwrap import wrap
+
+    if width is None or len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _next_lines(experiments: "Sequence[ExperimentStatus]") -> "Iterator[str]":
+    """The next commands: all of a single experiment, else the first of each that needs one."""
+    from rlexp.cli.summaries import next_lines
+    from rlexp.text import format_count
+
+    if len(experiments) == 1:
+        yield from next_lines(experiments[0].next)
+        return
+    needing = [e for e in _sorted(experiments) if e.state != FINISHED and e.next]
+    for experiment in needing[:MOST_NEXT]:
+        step = experiment.next[0]
+        yield f"To {step.why} ({experiment.experiment}): {step.command}"
+    if len(needing) > MOST_NEXT:
+        more = format_count(len(needing) - MOST_NEXT, "more experiment")
+        yield f"To see what to do with {more}: rlexp status EXPERIMENT"
+    if not needing:
+        yield "To list the experiments with their scores: rlexp ls"
+
+
+def _lines_of_single(status: "ExperimentStatus") -> "Iterator[str]":
+    yield f"{status.experiment} ({status.state}): {_progress(status)}"
+    yield from _details(status, latest=True)
+
+
+def _lines_of_many(experiments: "Sequence[ExperimentStatus]") -> "Iterator[str]":
+    """How many experiments are in each state, a row for each, and what runs now or is damaged."""
+    from collections import Counter
+
+    from rlexp.text import format_count
+
+    states = Counter(experiment.state for experiment in experiments)
+    counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+    yield f"{format_count(len(experiments), 'experiment')}: {counts}"
+    shown = _sorted(experiments)[:MOST_EXPERIMENTS]
+    name = max(len(experiment.experiment) for experiment in shown)
+    state = max(len(experiment.state) for experiment in shown)
+    for experiment in shown:
+        row = f"  {experiment.experiment:<{name}}  {experiment.state:<{state}}  "
+        yield row + _short_progress(experiment)
+        # What has ended needs no details here; `rlexp status EXPERIMENT` has them.
+        if experiment.state not in {FINISHED, "unfinished", "failed"} or experiment.problems:
+            yield from (f"  {line}" for line in _details(experiment, latest=False))
+    if len(experiments) > len(shown):
+        more = format_count(len(experiments) - len(shown), "more experiment")
+        yield f"  and {more}: rlexp ls"
+
+
+def _sorted(experiments: "Sequence[ExperimentStatus]") -> "Sequence[ExperimentStatus]":
+    """The experiments by state: those that run or need attention come first."""
+    return sorted(experiments, key=lambda experiment: STATES.index(experiment.state))
+
+
+def _progress(status: "ExperimentStatus") -> str:
+    """How far an experiment is, without its name."""
+    from rlexp.console.sweep import status_line
+
+    if status.sweep is not None:
+        return status_line(status.sweep)
+    return "its sweep cannot be read" if status.sweep_problem else _run_counts(status)
+
+
+def _short_progress(status: "ExperimentStatus") -> str:
+    """How far an experiment is, for a row of a table: of a sweep, its stage and its best trial."""
+    from rlexp.text import format_score
+
+    sweep = status.sweep
+    if sweep is None:
+        return _progress(status)
+    best = ""
+    if sweep.winner is not None:
+        best = f", winner trial {sweep.winner}"
+    elif sweep.best is not None:
+        best = f", best {format_score(sweep.best.value)} (trial {sweep.best.trial})"
+    return f"{sweep.stage}, {sweep.trials.ended} of {sweep.trials.planned} trials{best}"
+
+
+def _details(status: "ExperimentStatus", *, latest: bool) -> "Iterator[str]":
+    """What stands below the progress of an experiment; with `latest`, also the latest trials."""
+    from rlexp.console.formatting import mean_text
+    from rlexp.text import format_count
+
+    if latest or status.sweep_problem:
+        yield from sweep_detail_lines(status.sweep, status.sweep_problem, latest=latest)
+    yield from (f"  {line}" for line in _queue_lines(status))
+    yield from (f"  {line}" for line in status.past.sentences())
+    for run in status.running[:MOST_RUNNING]:
+        last = "" if run.last_mean is None else f", {mean_text(run.quantity, run.last_mean)}"
+        yield f"  {run.run} at step {run.step:,} of {run.steps:,}{last}"
+    if len(status.running) > MOST_RUNNING:
+        more = format_count(len(status.running) - MOST_RUNNING, "more running run")
+        yield f"  and {more}: rlexp ls {shlex.quote(status.experiment)}"
+    yield from (f"  damaged: {problem}" for problem in status.problems)
 
 
 def sweep_status_lines(
     sweep: "SweepStatus | None", problem: str | None, *, latest: bool = True
 ) -> "Iterator[str]":
     """The progress of a sweep, or the reason why it is unknown; with `latest`, also its trials."""
-    from rlexp.console.sweep import parameters_line, status_line, trial_line
+    from rlexp.console.sweep import status_line
+
+    if sweep is not None:
+        yield f"  {status_line(sweep)}"
+    yield from sweep_detail_lines(sweep, problem, latest=latest)
+
+
+def sweep_detail_lines(
+    sweep: "SweepStatus | None", problem: str | None, *, latest: bool
+) -> "Iterator[str]":
+    """Why a sweep stopped or cannot be read, and its parameters; with `latest`, also its trials."""
+    from rlexp.console.sweep import parameters_line, trial_line
 
     if problem is not None:
         yield f"  {problem}"
     if sweep is not None:
-        yield f"  {status_line(sweep)}"
         if sweep.stopped is not None:
             yield f"  stopped: {sweep.stopped}"
         if (line := parameters_line(sweep)) is not None:
             yield f"  {line}"
         yield from (f"    {trial_line(trial)}" for trial in sweep.latest if latest)
+
+
+def _width(console: "Console") -> int | None:
+    """The columns of a terminal; None for a file or a pipe."""
+    return console.out.width if console.out.is_terminal else None
 
 
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:
@@ -72,22 +216,7 @@ def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -
         for look in looks:
             console.json_line(document(look))
     else:
-        console.redraw([*status_lines(look)] for look in looks)
-
-
-def _experiment_lines(status: "ExperimentStatus") -> "Iterator[str]":
-    from rlexp.console.formatting import mean_text
-
-    yield f"{status.experiment}: " + ("running" if status.driven else "not running")
-    if status.sweep is None and status.sweep_problem is None:
-        yield f"  {_run_counts(status)}"
-    yield from sweep_status_lines(status.sweep, status.sweep_problem)
-    yield from (f"  {line}" for line in _queue_lines(status))
-    yield from (f"  {line}" for line in status.past.sentences())
-    for run in status.running:
-        last = "" if run.last_mean is None else f", {mean_text(run.quantity, run.last_mean)}"
-        yield f"  {run.run} at step {run.step:,} of {run.steps:,}{last}"
-    yield from (f"  damaged: {problem}" for problem in status.problems)
+        console.redraw([*status_lines(look, _width(console))] for look in looks)
 
 
 def _run_counts(status: "ExperimentStatus") -> str:

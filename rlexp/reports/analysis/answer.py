@@ -291,7 +291,7 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     labels = report.evidence.labels
     beats = [_order(pair) for pair in compared]
     orders = [order for order in beats if order is not None]
-    decided = sum(_is_decided(pair) for pair in compared)
+    decided = sum(is_decided(pair) for pair in compared)
     count = f"{decided} of {format_count(len(compared), 'pair')} decided"
     seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
     _, metric = leading_metric(report)
@@ -333,7 +333,8 @@ def _order(pair: LabelPair) -> tuple[str, str] | None:
             return None
 
 
-def _is_decided(pair: LabelPair) -> bool:
+def is_decided(pair: LabelPair) -> bool:
+    """Whether the verdict on a pair is anything but undecided."""
     return pair.decision is not None and pair.decision.verdict is not Verdict.UNDECIDED
 
 

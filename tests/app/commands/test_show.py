@@ -72,7 +72,7 @@ def test_an_experiment_is_shown_as_after_its_command(alpha: Stored, tmp_path: Pa
     assert f"  {alpha.run(1).folder.name} failed (nan) at step 60: a loss is NaN\n" in output
     assert f"Records: {alpha.paths.folder}\n" in output
     assert "nothing to run" not in output
-    assert output.endswith("To see every run: rlexp ls alpha\n")
+    assert output.endswith("To see every run: rlexp ls alpha\nTo continue: rlexp resume alpha\n")
 
 
 def test_a_run_has_a_small_learning_curve(alpha: Stored, tmp_path: Path) -> None:

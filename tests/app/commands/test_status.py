@@ -11,6 +11,7 @@ from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.look import status as status_command
 from rlexp.app.commands.look.status import RunningRun, status
+from rlexp.cli.look.status import status_lines
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending
@@ -39,7 +40,8 @@ def test_runs_are_counted_by_state(alpha: Stored, tmp_path: Path) -> None:
     assert not experiment.driven
     assert {"completed": 1, "interrupted": 1, "lost": 1} == experiment.runs
     assert rlexp(tmp_path, "status").out == (
-        "alpha: not running\n  3 runs: 1 completed, 1 interrupted, 1 lost\n"
+        "alpha (unfinished): 3 runs: 1 completed, 1 interrupted, 1 lost\n"
+        "To continue: rlexp resume alpha\n"
     )
 
 
@@ -73,7 +75,7 @@ def test_damage_is_listed(alpha: Stored, tmp_path: Path) -> None:
     """A run with a damaged specification is named with the reason and not counted."""
     alpha.run(0).spec.write_text("{")
     printed = rlexp(tmp_path, "status", "alpha").out
-    assert "  2 runs: 1 interrupted, 1 lost\n" in printed
+    assert "alpha (unfinished): 2 runs: 1 interrupted, 1 lost\n" in printed
     assert f"  damaged: {alpha.run(0).folder.name}: spec.json cannot be read" in printed
 
 
@@ -88,6 +90,39 @@ def test_an_unreadable_sweep_is_reported(tmp_path: Path) -> None:
     assert "nowhere" in str(experiment.sweep_problem)
     for command in ("status", "show"):
         assert f"  {experiment.sweep_problem}\n" in rlexp(tmp_path, command, "made_up").out
+
+
+@pytest.mark.parametrize("names", [("alpha",), ("alpha", "beta")])
+def test_lines_fit_a_terminal_of_80_columns(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """No line but a command, which has to be pasted, is longer than 80 columns."""
+    sweep = stored_sweep(tmp_path)
+    sweep.go_on()
+    for name in names:
+        stored(Layout(tmp_path / "runs"), name)
+    for experiment in ("made_up", None):
+        lines = [*status_lines(status(experiment, study(tmp_path)), 80)]
+        assert all(len(line) <= 80 for line in lines if not line.startswith("To ")), lines
+
+
+def test_every_experiment_has_a_row_and_the_unfinished_ones_a_command(
+    alpha: Stored, tmp_path: Path
+) -> None:
+    """The answer counts the states, unfinished experiments come first, and their commands last."""
+    beta = stored(Layout(tmp_path / "runs"), "a_beta", test=1)
+    beta.attempt(0, completed(1.0))
+    assert [
+        "2 experiments: 1 unfinished, 1 finished",
+        "  alpha   unfinished  3 runs: 1 completed, 1 interrupted, 1 lost",
+        "  a_beta  finished    1 run: 1 completed",
+        "To continue (alpha): rlexp resume alpha",
+    ] == rlexp(tmp_path, "status").out.splitlines()
+
+
+def test_a_finished_experiment_names_the_command_of_its_scores(tmp_path: Path) -> None:
+    """The status of a finished experiment ends with the command that shows its scores."""
+    stored(Layout(tmp_path / "runs"), test=1).attempt(0, completed(1.0))
+    last = rlexp(tmp_path, "status", "alpha").out.splitlines()[-1]
+    assert "To see its scores: rlexp show alpha" == last
 
 
 def test_without_experiments_the_error_is_one_line(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_status_shows_the_progress_of_a_sweep(tmp_path: Path) -> None:
     stored = stored_sweep(tmp_path)
     stored.go_on(runs=4)
     printed = rlexp(tmp_path, "status", "made_up").out
-    assert "not running" in printed
+    assert "made_up (unfinished): " in printed
     assert "search: 4/8 trials (4 complete)" in printed
     assert "400 environment steps" in printed
     (experiment,) = rlexp(tmp_path, "status", "--json").document("status")["experiments"]
@@ -161,7 +161,9 @@ def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
         assert text in printed
     assert before == len(stored.paths.runs())
     commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
-    assert ["report", "run", "sweep"] == [shlex.split(command)[1] for command in commands]
+    assert ["show", "ls", "report", "best", "run", "sweep"] == [
+        shlex.split(command)[1] for command in commands
+    ]
 
 
 def test_a_dry_run_of_a_sweep_writes_nothing(

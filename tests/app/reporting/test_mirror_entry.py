@@ -6,8 +6,8 @@ import pytest
 from quick_parts import quick_parts
 from stored_sweeps import stored_sweep
 
-from rlexp.app.reporting.build import experiment_card
 from rlexp.app.reporting.mirror_entry import answer_reader, read_answer
+from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.sweeps.mirrored import mirrored_sweep
 from rlexp.engine.sweep_source import SweepStage
 
@@ -19,7 +19,7 @@ def test_the_phases_are_those_of_the_winner(tmp_path: Path) -> None:
     sweep = stored_sweep(tmp_path)
     winner = mirrored_sweep(sweep.go_on(), "made_up").attributes["winner"]
     answer = read_answer(sweep.paths.name, sweep.study)
-    card = experiment_card(sweep.paths.name, None, sweep.study)
+    card, _ = card_and_sequential(sweep.paths.name, None, sweep.study)
     assert answer is not None
     assert card is not None
     assert (card.text, card.basis) == (answer.text, answer.basis)

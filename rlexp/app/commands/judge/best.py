@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.import_permission import check_imports, permission_for
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import ChosenTrial, SweepTrial, choose_trial
@@ -494,14 +494,17 @@ def _halves(text: str) -> tuple[list[str], list[str]]:
 
 
 def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Iterator[NextCommand]:
-    name, permission = trial.paths.name, workspace.permission
+    name = trial.paths.name
     if request.save is not None:
+        permission = workspace.permission
         overrides = [f"+{GROUP}={request.save}"]
         see = shlex.join(["rlexp", "config", "show", *overrides, *permission])
         yield NextCommand(why="see the configuration", command=see)
         run = shlex.join(["rlexp", "run", *overrides, *permission])
         yield NextCommand(why="train it", command=run)
         return
+    # The records of the sweep name the code of the trial.
+    permission = permission_for([trial.configuration], workspace.allowed)
     train = shlex.join([*SweepTrial(name, request.trial).command(permission)])
     yield NextCommand(why="train it again", command=train)
     suffix = "best" if request.trial is None else f"trial_{trial.number}"

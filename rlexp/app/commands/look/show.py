@@ -7,7 +7,6 @@ from enum import StrEnum
 from os import environ
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.app.commands.look.status import sweep_status
 from rlexp.app.commands.order.note import NumberedNote, numbered
 from rlexp.app.data_frames import data_frame
 from rlexp.app.reading.experiment_scan import (
@@ -36,8 +35,10 @@ from rlexp.app.reading.summary import (
     describe_run,
     summarise,
 )
-from rlexp.app.reporting.build import experiment_card
-from rlexp.app.results import Displayed, Schema
+from rlexp.app.reporting.experiment_commands import experiment_commands, scanned_state
+from rlexp.app.reporting.next_commands import card_and_sequential
+from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.sweeps.sweep_status import sweep_status
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
@@ -93,6 +94,7 @@ class ExperimentDetails(Displayed):
         former_names: The names that it had before `rlexp mv`, oldest first.
         card: The answer, the cost and what is missing, as in its report; null where a report cannot
             be made.
+        next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("experiment-details")
@@ -109,6 +111,7 @@ class ExperimentDetails(Displayed):
     notes: tuple[NumberedNote, ...] = ()
     former_names: tuple[str, ...] = ()
     card: SummaryCard | None = None
+    next: tuple[NextCommand, ...] = ()
 
     @property
     def scores(self) -> Scores:
@@ -319,6 +322,8 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         workspace.make_allowed_importable()
     sweep, problem = sweep_status(surveyed, experiment, workspace)
     annotations, unreadable = read_readable_annotations(paths)
+    card, sequential = card_and_sequential(paths.name, None, workspace)
+    state = scanned_state(surveyed, sweep, workspace, sequential)
     return ExperimentDetails(
         experiment=paths.name,
         folder=str(paths.folder),
@@ -331,7 +336,8 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         tags=annotations.experiment.tags,
         notes=numbered(annotations.experiment),
         former_names=names_of(paths)[:-1],
-        card=experiment_card(paths.name, None, workspace),
+        card=card,
+        next=() if state is None else tuple(experiment_commands(state)),
     )
 
 

@@ -1,27 +1,31 @@
 """`rlexp status`: reads the progress of experiments and sweeps, whichever command runs them."""
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rlexp.app.execution.queued import QueuedRuns
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
-from rlexp.app.results import Displayed, Schema
-from rlexp.app.sweeps.progress import make_view, why_stopped
-from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
+from rlexp.app.reporting.experiment_commands import (
+    ExperimentState,
+    changing_commands,
+    scanned_state,
+)
+from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.sweeps.sweep_status import readable_runs, sweep_status
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
-from rlexp.errors import RecordError, RlexpError
-from rlexp.protocol.experiment import Experiment
+from rlexp.errors import RecordError
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.lease import is_held
 from rlexp.store.runs import StoredRun
 
-IMPORTED = "imported"
-"""The stage of a search that another tool made."""
+DAMAGED = "damaged"
+"""The state of an experiment whose definition, or the progress of whose sweep, cannot be read."""
 PAUSE = 2.0
 """Seconds between two updates of `rlexp status --watch`."""
 
@@ -60,6 +64,8 @@ class ExperimentStatus:
         past: Number of runs that continued from checkpoints or started again from step 0.
         running: The running runs.
         problems: Problems of its folder.
+        state: `running`, `unfinished`, `failed` or `finished`; `damaged` where it cannot be read.
+        next: Suggested next commands.
     """
 
     experiment: str
@@ -71,6 +77,8 @@ class ExperimentStatus:
     past: RestartCounts
     running: tuple[RunningRun, ...]
     problems: tuple[str, ...]
+    state: str
+    next: tuple[NextCommand, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,39 +135,13 @@ def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
         time.sleep(PAUSE)
 
 
-def sweep_status(
-    surveyed: ExperimentScan, experiment: Experiment, workspace: Workspace
-) -> tuple[SweepStatus | None, str | None]:
-    """The progress of an experiment's sweep, or the reason why it cannot be computed.
-
-    Returns:
-        Both are None for an experiment that is not a sweep.
-    """
-    if experiment.sweep is None:
-        return None, None
-    runs = _stored(surveyed)
-    try:
-        sweeping = restore_sweep(surveyed.paths, experiment, runs, workspace, ReadOnlyLedger())
-    except RlexpError as error:
-        return None, str(error)
-    spent = {s.record.spec.id: s.record.spent for s in runs}
-    # The command that runs the sweep may be on another machine: its running runs show its workers.
-    workers = max(sum(s.record.state is State.RUNNING for s in runs), 1)
-    view = make_view(sweeping, spent, workers)
-    driven = is_held(surveyed.paths.lock)
-    stopped = None if driven else why_stopped(sweeping)
-    left = view.left if stopped is None else None
-    if experiment.imported is not None:
-        view = replace(view, stage=IMPORTED)
-    return replace(view, driven=driven, left=left).status(stopped), None
-
-
 def experiment_status(surveyed: ExperimentScan, workspace: Workspace) -> ExperimentStatus:
     """The progress of one experiment."""
-    runs, experiment = _stored(surveyed), surveyed.experiment
+    runs, experiment = readable_runs(surveyed), surveyed.experiment
     sweep, problem = (
         (None, None) if experiment is None else sweep_status(surveyed, experiment, workspace)
     )
+    state = scanned_state(surveyed, sweep, workspace)
     return ExperimentStatus(
         experiment=surveyed.paths.name,
         driven=is_held(surveyed.paths.lock),
@@ -170,18 +152,18 @@ def experiment_status(surveyed: ExperimentScan, workspace: Workspace) -> Experim
         past=RestartCounts.of(stored.record for stored in runs),
         running=tuple(_running(runs)),
         problems=tuple(surveyed.problems),
+        state=DAMAGED if state is None else state.word,
+        next=() if state is None else tuple(_next(state)),
     )
 
 
-def _stored(surveyed: ExperimentScan) -> list[StoredRun]:
-    """The planned runs whose records can be read."""
-    # If the definition cannot be read, the plan is unknown, and every run counts as planned.
-    defined = surveyed.experiment is not None
-    return [
-        f.stored
-        for f in surveyed.runs
-        if f.stored is not None and (f.planned or not defined) and not f.damaged
-    ]
+def _next(state: ExperimentState) -> Iterator[NextCommand]:
+    """The suggested next commands: of a finished experiment, the one that shows its scores."""
+    if state.complete:
+        show = shlex.join(["rlexp", "show", state.name])
+        yield NextCommand(why="see its scores", command=show)
+    else:
+        yield from changing_commands(state)
 
 
 def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:

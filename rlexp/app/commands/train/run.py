@@ -1,8 +1,7 @@
 """`rlexp run`: starts the missing runs of an experiment and summarises their scores."""
 
-import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
@@ -29,7 +28,14 @@ from rlexp.app.reading.run_rows import (
     scores_of_summaries,
 )
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.reporting.build import count_looks, experiment_card
+from rlexp.app.reporting.build import count_looks
+from rlexp.app.reporting.experiment_commands import (
+    ExperimentState,
+    experiment_commands,
+    failed_for_good,
+    with_more_seeds,
+)
+from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
@@ -194,8 +200,11 @@ def run_missing(
         # The scores so far were shown: whoever stops for them has looked at them.
         count_looks(request.experiment.name, request.phase, workspace)
         return outcome
-    card = experiment_card(request.experiment.name, request.phase, workspace)
-    return replace(outcome, card=card)
+    card, sequential = card_and_sequential(request.experiment.name, request.phase, workspace)
+    state = replace(
+        _state(_requested(executed.entries, request), again, request), sequential=sequential
+    )
+    return replace(outcome, card=card, next=tuple(experiment_commands(state)))
 
 
 def _dry_run(
@@ -275,7 +284,7 @@ def _outcome(
         complete=all(r.state is State.COMPLETED for r in records),
         detached=detach and bool(executed.ran) and interrupted is None,
         interrupted=interrupted.name if interrupted else None,
-        next=tuple(_next(records, again, request)),
+        next=tuple(experiment_commands(_state(records, again, request))),
     )
 
 
@@ -319,33 +328,18 @@ def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptio
     return make_plan(request.specs(), records, retry=options.retry)
 
 
-def _next(
+def _state(
     records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
-) -> Iterator[NextCommand]:
-    """The suggested next commands."""
-    name = request.experiment.name
-    failed = [r for r in records if r.state is State.FAILED]
-    if any(record.may_run() for record in records):
-        yield NextCommand(why="continue", command=shlex.join(again))
-    elif failed:
-        log = shlex.join(["rlexp", "logs", f"{name}/{failed[0].spec.name}"])
-        yield NextCommand(why="see why it failed", command=log)
-        retry = shlex.join([*again, "--retry"])
-        yield NextCommand(why="repeat the failed runs", command=retry)
-    else:
-        yield from _next_of_complete(again, request)
-
-
-def _next_of_complete(again: Sequence[str], request: RunRequest) -> Iterator[NextCommand]:
-    """The suggested next commands when every run has a score."""
-    name = request.experiment.name
-    yield NextCommand(why="see every run", command=shlex.join(["rlexp", "show", name, "--full"]))
-    if len({c.label for c in request.experiment.configurations}) > 1:
-        yield NextCommand(why="compare", command=shlex.join(["rlexp", "compare", name]))
-    yield NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))
-    seeds = request.experiment.seeds
-    if again[1] == "run" and isinstance(getattr(seeds, request.phase), int):
-        key = f"seeds.{request.phase}"
-        kept = [word for word in again if not word.startswith(f"{key}=")]
-        more = shlex.join([*kept, f"{key}={2 * len(seeds.seeds(request.phase))}"])
-        yield NextCommand(why="add seeds", command=more)
+) -> ExperimentState:
+    """What decides which commands help next; `again` are the words that continue the runs."""
+    name, seeds = request.experiment.name, request.experiment.seeds
+    failed = failed_for_good(records)
+    return ExperimentState(
+        name=name,
+        again=tuple(again),
+        adding=with_more_seeds(again, seeds, request.phase) if again[1] == "run" else (),
+        unfinished=any(record.may_run() for record in records),
+        retry=bool(failed),
+        failed_run=f"{name}/{failed[0].spec.name}" if failed else None,
+        labels=len({configuration.label for configuration in request.experiment.configurations}),
+    )

@@ -1,10 +1,8 @@
 """`rlexp sweep`: searches on tuning seeds, selects a winner once, and tests it."""
 
-import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,6 +24,13 @@ from rlexp.app.plans import SweepOutline
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.experiment_commands import (
+    ExperimentState,
+    experiment_commands,
+    failed_for_good,
+    permission_of,
+    with_more_seeds,
+)
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.continuation import RunStates, release_buffers
 from rlexp.app.sweeps.outline import begun_runs, outline_of
@@ -55,9 +60,9 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.executors import Remote
 from rlexp.protocol.budget import KEEP_BELOW
 from rlexp.protocol.experiment import Experiment
-from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.run import RunRecord, State
+from rlexp.records.run import State
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.reports.evidence.sweeps import PhaseCost
@@ -75,8 +80,6 @@ if TYPE_CHECKING:
 
 SECTIONS = "section=[winner,verdicts]"
 """The sections of the report in a `SweepOutcome`."""
-DEFAULT_TEST_SEEDS = 10
-"""Number of test seeds suggested for a sweep without test seeds."""
 LOG_LINES = 30
 """Lines of a failed run's log in a `SweepOutcome`."""
 UNTIL = (SweepStage.SEARCH, SweepStage.SELECTION, SweepStage.TEST)
@@ -390,6 +393,7 @@ def _search(
         release_buffers(paths, sweeping)
     return _outcome(
         paths,
+        experiment,
         sweeping,
         ledger,
         command,
@@ -472,6 +476,7 @@ def _remember(
 
 def _outcome(
     paths: ExperimentPaths,
+    experiment: Experiment,
     sweeping: SweepSource,
     ledger: FolderLedger,
     command: Sequence[str],
@@ -500,7 +505,7 @@ def _outcome(
         complete=complete,
         interrupted=interrupted.name if interrupted else None,
         secret_words=len(command) - len(without_secrets(command)),
-        next=tuple(_next(paths, sweeping, command, workspace)),
+        next=tuple(_next(paths, experiment, sweeping, command, workspace)),
         scores=scores_of_evidence(evidence),
         trial_rows=tuple(row for s in evidence.sweeps for row in trial_rows(s)),
     )
@@ -530,45 +535,29 @@ def _counts(sweeping: SweepSource) -> dict[str, int]:
 
 
 def _next(
-    paths: ExperimentPaths, sweeping: SweepSource, command: Sequence[str], workspace: Workspace
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    sweeping: SweepSource,
+    command: Sequence[str],
+    workspace: Workspace,
 ) -> Iterator[NextCommand]:
     """The suggested next commands."""
-    permission = workspace.permission
-    again, name = [*without_secrets(command), *permission], paths.name
-    retry = NextCommand(why="repeat the failed runs", command=shlex.join([*again, "--retry"]))
-    report = shlex.join(["rlexp", "report", name, *permission])
-    write = NextCommand(why="write the report", command=report)
-    if sweeping.halted is not None:
-        # Combinations that cannot be built fail without a run; --retry would not help them.
-        yield retry if _failed(sweeping.records.values()) else write
-        return
+    again = (*without_secrets(command), *workspace.permission)
+    stopped = sweeping.halted is not None
     untested = sweeping.selection is not None and sweeping.until is not SweepStage.TEST
-    if sweeping.stage is not SweepStage.DONE or untested:
-        yield NextCommand(why="continue", command=shlex.join(again))
-        return
-    if _failed(r for r in sweeping.records.values() if r.spec.phase is Phase.TEST):
-        yield retry
-    yield write
-    train = shlex.join(["rlexp", "run", "--from-sweep", name, *permission])
-    yield NextCommand(why="train the chosen configuration again", command=train)
-    kept = [w for w in again if not w.startswith("seeds.test=")]
-    more = shlex.join([*kept, f"seeds.test={_more_test_seeds(sweeping.seeds)}"])
-    yield NextCommand(why="add test seeds", command=more)
-
-
-def _more_test_seeds(seeds: SeedPlan) -> str:
-    """The value of `seeds.test` with twice as many seeds, which keeps the present ones.
-
-    A list gets the smallest seeds that no phase lists, because two lists may not share a seed.
-    """
-    present = seeds.test
-    if isinstance(present, int):
-        return str(2 * present or DEFAULT_TEST_SEEDS)
-    lists = (getattr(seeds, phase) for phase in Phase)
-    listed = {seed for chosen in lists if isinstance(chosen, tuple) for seed in chosen}
-    added = islice((s for s in count() if s not in listed), len(present) or DEFAULT_TEST_SEEDS)
-    return f"[{','.join(map(str, (*present, *added)))}]"
-
-
-def _failed(records: Iterable[RunRecord]) -> bool:
-    return any(record.state is State.FAILED for record in records)
+    tests = [r for r in sweeping.records.values() if r.spec.phase is Phase.TEST]
+    failed = failed_for_good(sweeping.records.values() if stopped else tests)
+    state = ExperimentState(
+        name=paths.name,
+        again=again,
+        adding=with_more_seeds(again, sweeping.seeds, Phase.TEST),
+        permission=permission_of(experiment, workspace),
+        unfinished=not stopped and (sweeping.stage is not SweepStage.DONE or untested),
+        stopped=stopped,
+        # Combinations that cannot be built fail without a run; --retry would not help them.
+        retry=bool(failed),
+        failed_run=None if stopped or not failed else f"{paths.name}/{failed[0].spec.name}",
+        searched=True,
+        selected=sweeping.selection is not None,
+    )
+    yield from experiment_commands(state)
