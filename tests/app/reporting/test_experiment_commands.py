@@ -1,7 +1,7 @@
 """The page and the terminal offer the same next commands for one experiment."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from rlexp.app.commands.judge.report import ReportRequest, compute_report
 from rlexp.app.commands.look.show import ExperimentDetails, ShowPart, show
 from rlexp.config.report_settings import read_report
 from rlexp.engine.sweep_source import SweepStage
+from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
@@ -42,11 +43,11 @@ def of_terminal(folder: Path, name: str) -> dict[str, str]:
     return {step.why: step.command for step in details.next}
 
 
-def of_page(folder: Path, name: str) -> dict[str, str]:
+def of_page(folder: Path, name: str, phase: Phase | None = None) -> dict[str, str]:
     """The next commands on the page of `rlexp report`, by their purposes."""
     workspace = study(folder)
     parts = read_report((), workspace.folder, workspace.allowed)
-    _, page = compute_report(ReportRequest(targets=(name,)), parts, workspace)
+    _, page = compute_report(ReportRequest(targets=(name,), phase=phase), parts, workspace)
     assert page.card is not None
     return {step.why: step.command for step in page.card.commands}
 
@@ -69,6 +70,18 @@ def interrupted(folder: Path) -> Stored:
     return alpha
 
 
+TUNED = ("rlexp", "run", "algorithm=ppo,a2c", "phase=tuning", "seeds.tuning=2", "experiment=alpha")
+
+
+def tuning_only(folder: Path, command: Sequence[str] = TUNED) -> Stored:
+    """An experiment whose runs are on tuning seeds."""
+    alpha = stored(Layout(folder / "runs"))
+    recorded = {**PROVENANCE, "command": list(command), "folder": str(folder)}
+    for seed in range(2):
+        alpha.attempt(seed, completed(100.0), phase=Phase.TUNING, provenance=recorded)
+    return alpha
+
+
 def with_failed_run(folder: Path) -> Stored:
     """An experiment with a run that failed for good, and no run that is missing."""
     alpha = stored(Layout(folder / "runs"))
@@ -82,6 +95,7 @@ def with_failed_run(folder: Path) -> Stored:
     ("make", "expected"),
     [
         (finished, "add seeds"),
+        (tuning_only, "train test runs"),
         (interrupted, "continue"),
         (with_failed_run, "repeat the failed runs"),
     ],
@@ -128,6 +142,28 @@ def test_more_seeds_come_from_the_recorded_command(tmp_path: Path) -> None:
     finished(tmp_path)
     added = of_terminal(tmp_path, "alpha")["add seeds"]
     assert "rlexp run experiment=alpha seeds.test=6" == added
+
+
+def test_test_runs_come_from_the_recorded_command(tmp_path: Path) -> None:
+    """The recorded command is repeated in the test phase, without the seeds of the other phase."""
+    tuning_only(tmp_path)
+    command = of_terminal(tmp_path, "alpha")["train test runs"]
+    assert "rlexp run algorithm=ppo,a2c experiment=alpha phase=test" == command
+
+
+def test_a_command_with_a_masked_secret_is_not_repeated(tmp_path: Path) -> None:
+    """A mask is not the value that was typed, so the command would fail."""
+    tuning_only(tmp_path, [*TUNED, "tracker.key=********"])
+    assert "train test runs" not in of_terminal(tmp_path, "alpha")
+
+
+def test_a_page_of_tuning_runs_names_the_test_runs(tmp_path: Path) -> None:
+    """Where test runs exist, the page of the tuning runs leads to their page."""
+    alpha = tuning_only(tmp_path)
+    alpha.complete(0, 100.0)
+    page = of_page(tmp_path, "alpha", Phase.TUNING)
+    assert "rlexp report alpha" == page["see the test runs"]
+    assert "train test runs" not in page
 
 
 def test_a_command_of_another_folder_is_not_offered(tmp_path: Path) -> None:
