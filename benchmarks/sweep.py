@@ -27,11 +27,10 @@ COMMON = (
     "environment=cartpole",
     "environment.vector.count=8",
     "budget.evaluation_every=null",
-    "budget.final_episodes=5",
 )
 SPACE = (
     "algorithm.batch_size=choice(32,64,128,256)",
-    "algorithm.n_steps=choice(32,64,128,256)",
+    "sweep.space.algorithm.n_steps=[32,64,128,256]",
     "algorithm.gamma=tag(flipped_log, interval(0.97, 0.9999))",
     "algorithm.gae_lambda=tag(flipped_log, interval(0.9, 0.9999))",
     "algorithm.learning_rate=tag(log, interval(1e-5, 0.002))",
@@ -64,6 +63,7 @@ def peer(folder: Path, trials: int, steps: int, jobs: int, seed: int) -> tuple[S
 def own(folder: Path, trials: int, steps: int, seed: int, *overrides: str) -> tuple[Spent, Path]:
     """What a search of rlexp took, and the folder of its records."""
     command = [*RLEXP, "sweep", *COMMON, *START, *SPACE, f"budget.steps={steps}"]
+    command += ["budget.final_episodes=5"]
     command += [f"sweep.trials={trials}", f"seeds.root={seed}", "experiment=own", *overrides]
     spent = spend([*command, "--until", "search", "-q"], folder)
     return spent, folder / "runs" / "own"
@@ -94,7 +94,7 @@ def true_score(folder: Path, overrides: list[str], seeds: int, steps: int) -> fl
     else:
         command += [*COMMON, f"budget.steps={steps}", "experiment=peer-again"]
     output = spend([*command, "budget.final_episodes=50"], folder).output
-    return statistics.fmean(json.loads(output)["cells"][0]["scores"].values())
+    return statistics.fmean(json.loads(output)["summary"]["cells"][0]["scores"].values())
 
 
 @dataclass(frozen=True, slots=True)
