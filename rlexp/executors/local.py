@@ -20,7 +20,6 @@ from rlexp.executors import Exit, Job
 from rlexp.executors.devices import Devices, visible_devices
 from rlexp.executors.lifetime import END_LIMIT
 from rlexp.executors.memory import out_of_memory_kills
-from rlexp.store.processes import this_process
 from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -68,8 +67,7 @@ class Local:
         variables = dict.fromkeys(THREAD_VARIABLES, "1")
         command = [
             *(sys.executable, "-P", "-m", "rlexp.executors.server"),
-            *(entry, str(self.log_limit), str(folder)),
-            *(json.dumps(this_process().plain()), *preload),
+            *(entry, str(self.log_limit), str(folder), *preload),
         ]
         session = LocalSession(
             command, {**os.environ, **variables}, self.workers_for(threads), self._devices()
@@ -160,9 +158,6 @@ class LocalSession:
         # this process.
         with suppress(OSError):
             self._server.stdin.close()
-        if not self._ready:
-            # It has no job yet, and while it imports modules it does not see the end of its input.
-            self._server.kill()
         try:
             self._server.wait(1.0)
         except subprocess.TimeoutExpired:

@@ -4,14 +4,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.engine.run_in_flight import AttemptSettings
-from rlexp.executors import Executor, Remote, Session
+from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths
 from rlexp.store.lease import Lease, take
 from rlexp.store.provenance import Code, collect
@@ -64,7 +63,6 @@ class LaunchSettings:
         detach: Whether remote runs continue after this command has ended.
         changeable: Whether overrides of the command may change the configurations of its runs.
         override_option: The option before each override of the command; empty without one.
-        opened: The session of the executor, if it was opened while the plan was made.
     """
 
     executor: Executor | Remote
@@ -76,7 +74,6 @@ class LaunchSettings:
     detach: bool = False
     changeable: bool = True
     override_option: str = ""
-    opened: AbstractContextManager[Session] | None = None
 
     @property
     def allow_drift(self) -> bool:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.device_check import check_devices
-from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
-from rlexp.app.execution.preparation import prepare
+from rlexp.app.execution.preparation import Prepared, prepare
 from rlexp.app.execution.probes import Costs
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.execution.starting_policy import check_policies, keep_policies
@@ -170,20 +169,22 @@ def run_missing(
     check_devices(devices, request.executor, recorded=paths.definition.exists())
     _check_detached(request, options)
     launch = _launch_settings_of(request, command, options, workspace)
+    prepared = Prepared(plan, Costs())
     if plan.missing or options.dry_run:
         check_policies(request.experiment.configurations, request.policies, workspace)
+        prepared = prepare(request, plan, launch, options, workspace, observer)
     if options.dry_run:
-        return _dry_run(*(request, experiment, paths, plan, launch, options, workspace, observer))
-    root = paths.folder if paths.folder.exists() else workspace.layout.root
+        note_missing_packages(request.trackers, observer)
+        code = read_code(workspace.folder, workspace.layout.root)
+        planned = make_run_plan(
+            *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
+        )
+        return replace(planned, refused=prepared.refused)
+    # After the checks: a refused command leaves no folder.
+    probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if plan.missing:
-        # Started already, because the imports of its server take longer than all checks.
-        with opened_early(launch, workspace) as opened:
-            costs = prepare(request, plan, opened, options, workspace, observer).costs
-            # After the checks: a refused command leaves no folder.
-            probe_writable(root)
-            executed = _execute(request, paths, opened, costs, options, workspace, observer)
+        executed = _execute(request, paths, launch, prepared.costs, options, workspace, observer)
     else:
-        probe_writable(root)
         # Nothing is missing, but an earlier command may have been killed before it wrote the
         # ledger or pushed to trackers.
         counted = {run.record.spec.name: run.record.attempts for _, run in entries}
@@ -205,26 +206,6 @@ def run_missing(
         _state(_requested(executed.entries, request), again, request), sequential=sequential
     )
     return replace(outcome, card=card, next=tuple(experiment_commands(state)))
-
-
-def _dry_run(
-    request: RunRequest,
-    experiment: Experiment,
-    paths: ExperimentPaths,
-    plan: Plan,
-    launch: LaunchSettings,
-    options: RunOptions,
-    workspace: Workspace,
-    observer: Observer,
-) -> RunPlan:
-    """The plan of the missing runs, without starting any."""
-    prepared = prepare(request, plan, launch, options, workspace, observer)
-    note_missing_packages(request.trackers, observer)
-    code = read_code(workspace.folder, workspace.layout.root)
-    planned = make_run_plan(
-        *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
-    )
-    return replace(planned, refused=prepared.refused)
 
 
 @dataclass(frozen=True, slots=True)
