@@ -206,7 +206,10 @@ def _state_of(
     imported = experiment.imported is not None
     missing = not imported and any(record.may_run() for record in records)
     failed = () if imported else failed_for_good(records)
-    searched, permission = experiment.sweep is not None, permission_of(experiment, workspace)
+    searched = experiment.sweep is not None
+    # The permission needs Gymnasium, which takes long to import.
+    needed = missing or failed or searched or experiment.origin is not None
+    permission = permission_of(experiment, workspace) if needed else tuple(workspace.permission)
     return ExperimentState(
         name=paths.name,
         again=_continuing(paths, last, permission, workspace),
