@@ -18,7 +18,7 @@ from rlexp.reports.drawing.blocks import Axis, TableColumn
 from rlexp.stats.interval import Interval
 from rlexp.text import format_count, safe_for_terminal, shorten_middle
 
-MOST_ROWS = 10
+MOST_ROWS = 12
 """Most labels that are printed in the short form."""
 NARROWEST_CHART, WIDEST_CHART = 16, 60
 """Columns of the chart."""

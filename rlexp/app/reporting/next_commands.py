@@ -16,7 +16,7 @@ from rlexp.app.comparison.sequential import (
     frozen_design,
     make_design,
 )
-from rlexp.app.reporting.build import MOST_COMPARED, card_of, context_of
+from rlexp.app.reporting.build import MOST_COMPARED, card_context_of, card_of
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.experiment_commands import (
     changing_commands,
@@ -108,7 +108,7 @@ def card_and_sequential(
         evidence = collect_evidence((name,), phase, workspace, enter=True)
     except RlexpError:
         return None, None
-    context = context_of(evidence, parts)
+    context = card_context_of(evidence, parts)
     card = card_of(context)
     compared = 1 < len(evidence.labels) <= MOST_COMPARED
     if not compared or all(is_decided(pair) for pair in pairs(context)):

@@ -4,7 +4,8 @@ The page, the terminal and the notebook show this line first. It is made of the 
 verdicts of `rlexp.reports.analysis.estimates`, so it never differs from the sections.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlexp.metrics import full_title
@@ -45,6 +46,15 @@ PHASE_CAVEATS = {
 }
 FEW_LABELS = 4
 """Most labels that the answer names one by one."""
+MOST_NAMED = 3
+"""Most labels that the answer names of those with the same verdict, where labels are many."""
+AGAINST: Mapping[Verdict | None, str] = {
+    Verdict.WORSE: "worse than",
+    Verdict.EQUIVALENT: "equivalent to",
+    Verdict.UNDECIDED: "undecided against",
+    None: "not compared with",
+}
+"""What the label with the best score is to others that it is not better than."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,26 +306,82 @@ def _of_pairs(compared: Sequence[LabelPair], report: ReportContext) -> Answer:
     seeds = seeds_text(report.evidence, labels, report.evidence.tasks)
     _, metric = leading_metric(report)
     basis = f"Differences of the {full_title(metric)} of the {verdict_unit(report)}, {count}{_error_rate(report)}."
+    if len(labels) > FEW_LABELS:
+        return replace(_of_best(compared, labels, seeds), basis=basis)
     if not decided:
-        text = f"{_named(labels)}: undecided {seeds}"
+        text = f"{join_names(labels)}: undecided {seeds}"
         return Answer(tone=Tone.NOTE, text=text, basis=basis)
     for label in labels:
         beaten = [worse for better, worse in orders if better == label]
         if len(beaten) == len(labels) - 1:
-            text = f"{label} is better than {_named(beaten, others=True)} {seeds}"
+            text = f"{label} is better than {join_names(beaten)} {seeds}"
             return Answer(tone=Tone.GOOD, text=text, basis=basis)
     worse_than_some = {worse for _, worse in orders}
     leaders = [label for label in labels if label not in worse_than_some]
     if not worse_than_some:
-        text = f"{_named(labels)}: no label is better than another {seeds}"
+        text = f"{join_names(labels)}: no label is better than another {seeds}"
     elif len(orders) == 1:
         ((better, worse),) = orders
         text = f"{better} is better than {worse} {seeds}; no other label is better than another"
     elif len(leaders) == 1:
         text = f"{leaders[0]} leads {seeds}, but is not better than every other label"
     else:
-        text = f"{_named(leaders)} lead {seeds}: no label is better than they are"
+        text = f"{join_names(leaders)} lead {seeds}: no label is better than they are"
     return Answer(tone=Tone.NOTE, text=text, basis=basis)
+
+
+def _of_best(compared: Sequence[LabelPair], labels: Sequence[str], seeds: str) -> Answer:
+    """The answer about many labels: the one with the best score, and which it is better than."""
+    best, *others = _best_first(compared, labels)
+    if not any(is_decided(pair) for pair in compared):
+        return Answer(
+            tone=Tone.NOTE, text=f"{_none_decided(compared, labels, seeds)}; {best} scores best"
+        )
+    groups = _by_verdict(best, others, compared)
+    if groups[Verdict.BETTER] == others:
+        return Answer(
+            tone=Tone.GOOD, text=f"{best} is better than all {len(others)} other labels {seeds}"
+        )
+    beaten = groups.pop(Verdict.BETTER)
+    lead = f"is better than {join_first_names(beaten, MOST_NAMED)}" if beaten else "scores best"
+    clauses = [
+        f"{AGAINST[verdict]} {join_first_names(names, MOST_NAMED)}"
+        for verdict, names in groups.items()
+        if names
+    ]
+    return Answer(tone=Tone.NOTE, text="; ".join([f"{best} {lead} {seeds}", *clauses]))
+
+
+def _none_decided(compared: Sequence[LabelPair], labels: Sequence[str], seeds: str) -> str:
+    """That no pair of many labels is decided, or that so few seeds cannot decide any."""
+    if all(pair.decision and pair.decision.member.out_of_reach for pair in compared):
+        return f"{seeds.removeprefix('with ')} cannot decide between {len(labels)} labels"
+    return f"no pair of {len(labels)} labels is decided {seeds}"
+
+
+def _best_first(compared: Sequence[LabelPair], labels: Sequence[str]) -> list[str]:
+    """The labels by how many others they score higher than, as their pairs observe it."""
+    higher = Counter(
+        pair.first if pair.decision.member.comparison.difference.estimate > 0 else pair.second
+        for pair in compared
+        if pair.decision is not None and pair.decision.member.comparison.difference.estimate
+    )
+    return sorted(labels, key=lambda label: -higher[label])
+
+
+def _by_verdict(
+    best: str, others: Sequence[str], compared: Sequence[LabelPair]
+) -> dict[Verdict | None, list[str]]:
+    """The other labels by the verdict on the best one; None where there is no comparison."""
+    groups: dict[Verdict | None, list[str]] = {v: [] for v in (Verdict.BETTER, *AGAINST)}
+    by_names = {frozenset((pair.first, pair.second)): pair for pair in compared}
+    for other in others:
+        pair = by_names[frozenset((best, other))]
+        verdict = pair.decision.verdict if pair.decision else None
+        if (order := _order(pair)) is not None:
+            verdict = Verdict.BETTER if order[0] == best else Verdict.WORSE
+        groups[verdict].append(other)
+    return groups
 
 
 def _error_rate(report: ReportContext) -> str:
@@ -336,13 +402,6 @@ def _order(pair: LabelPair) -> tuple[str, str] | None:
 def is_decided(pair: LabelPair) -> bool:
     """Whether the verdict on a pair is anything but undecided."""
     return pair.decision is not None and pair.decision.verdict is not Verdict.UNDECIDED
-
-
-def _named(labels: Sequence[str], *, others: bool = False) -> str:
-    """The labels by name where they are few, else their number."""
-    if len(labels) <= FEW_LABELS:
-        return join_names(labels)
-    return f"all {len(labels)} {'other ' * others}labels"
 
 
 def seeds_text(evidence: Evidence, labels: Sequence[str], tasks: Sequence[str]) -> str:

@@ -405,6 +405,7 @@ def _decisions(
         alpha=settings.alpha,
         margin=settings.margin,
         furthest=furthest,
+        intervals=report.pair_intervals,
     )
     return verdicts(family, power=settings.power)
 

@@ -79,11 +79,13 @@ class ReportContext:
         settings: Levels, methods and seeds.
         metrics: Metrics by name; the first one is the leading metric.
         sections: Names of all sections of the report; definitions depend on them.
+        pair_intervals: Whether differences of pairs get intervals, which take most of the time.
     """
 
     evidence: Evidence
     settings: ReportSettings
     metrics: Mapping[str, Metric]
     sections: tuple[str, ...] = ()
+    pair_intervals: bool = True
     computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Cache of results that several sections need, by name."""

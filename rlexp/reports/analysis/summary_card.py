@@ -47,14 +47,16 @@ MOST_PARAMETERS = 10
 """Most hyperparameters on the card."""
 
 
-def summary_card(report: ReportContext, *, curves: bool = True) -> SummaryCard:
-    """The card of a report, with or without learning curves."""
+def summary_card(
+    report: ReportContext, *, curves: bool = True, intervals: bool = True
+) -> SummaryCard:
+    """The card of a report, with or without learning curves and the intervals of its labels."""
     reply, looks = answer(report), look_counts(report)
     return SummaryCard(
         tone=reply.tone,
         text=reply.text,
         basis=reply.basis,
-        intervals=_intervals(report),
+        intervals=_intervals(report) if intervals else None,
         curves=tuple(_curves(report)) if curves else (),
         tables=tuple(_sweep_tables(report)),
         facts=tuple(_facts(report, looks)),

@@ -332,7 +332,8 @@ class SummaryCard:
         tone: Whether the question is decided (`good`), open (`note`) or without a result.
         text: The answer on one line.
         basis: What the answer rests on, as a sentence; may be empty.
-        intervals: The leading metric of every label, with its runs; `None` without a score.
+        intervals: The leading metric of every label, with its runs; `None` without a score, and for
+            many labels outside of a report.
         curves: Learning curves of the first tasks, without single runs.
         tables: Scores by phase and searched hyperparameters of a sweep.
         facts: Names and texts of short facts: cost, missing runs.

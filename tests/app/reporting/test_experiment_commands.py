@@ -110,6 +110,27 @@ def test_page_and_terminal_agree(
     assert page == {why: c for why, c in terminal.items() if why not in ON_THE_PAGE}
 
 
+@pytest.mark.parametrize("labels", [5, 8])
+def test_page_and_terminal_agree_on_many_labels(tmp_path: Path, labels: int) -> None:
+    """Both compare many labels, with the same answer and the same next commands."""
+    names = [f"l{number}" for number in range(labels)]
+    alpha = stored(Layout(tmp_path / "runs"), "alpha", *map(configuration, names), test=6)
+    for number, name in enumerate(names):
+        for seed in range(6):
+            alpha.complete(seed, 100.0 * (number > labels - 3) + 3 * seed + number, label=name)
+    shown = show("alpha", ShowPart.RESULT, study(tmp_path))
+    assert isinstance(shown, ExperimentDetails)
+    assert shown.card is not None
+    parts = read_report(("section=[]",), tmp_path, ())
+    _, page = compute_report(ReportRequest(targets=("alpha",)), parts, study(tmp_path))
+    assert page.card is not None
+    assert (page.card.text, page.card.basis) == (shown.card.text, shown.card.basis)
+    assert shown.card.text.startswith(f"{names[-1]} is better than ")
+    terminal, on_page = of_terminal(tmp_path, "alpha"), of_page(tmp_path, "alpha")
+    assert "add seeds until every pair is decided" in on_page
+    assert on_page == {why: c for why, c in terminal.items() if why not in ON_THE_PAGE}
+
+
 @pytest.mark.parametrize(
     ("until", "runs", "expected"),
     [

@@ -109,6 +109,64 @@ def test_the_only_decided_pair_is_named() -> None:
     assert expected == text_of(sample)
 
 
+def of_many(*scores: list[float]) -> Evidence:
+    """Labels `l0`, `l1`, … with these scores."""
+    return of_scores({(f"l{k}", CARTPOLE): values for k, values in enumerate(scores)})
+
+
+def around(centre: float, spread: float = 1.0) -> list[float]:
+    """Six scores around a centre."""
+    return [centre + spread * k for k in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)]
+
+
+def test_the_best_of_many_labels_is_named_with_those_it_is_better_than() -> None:
+    """Of six labels, the answer names the best one, some that it beats, and the undecided one."""
+    sample = of_many(*(around(c) for c in (100, 90, 400, 80, 70)), around(399.8, 3.0))
+    reply = answer(inquiry(sample))
+    expected = "l2 is better than l0, l1, l3 and 1 more with 6 seeds; undecided against l5"
+    assert expected == reply.text
+    assert Tone.NOTE is reply.tone
+    assert "pairs decided" in reply.basis
+
+
+@pytest.mark.parametrize("labels", [5, 8, 12])
+def test_the_best_of_many_labels_is_better_than_all_others(labels: int) -> None:
+    """A label that beats every other one is named with their number."""
+    sample = of_many(*(around(50.0 + k) for k in range(labels - 1)), around(400))
+    reply = answer(inquiry(sample))
+    expected = f"l{labels - 1} is better than all {labels - 1} other labels with 6 seeds"
+    assert expected == reply.text
+    assert Tone.GOOD is reply.tone
+
+
+def test_the_best_of_many_labels_may_be_better_than_none() -> None:
+    """Where its runs are far apart, the best label beats none, and the others follow by score."""
+    sample = of_many(
+        [1.0, 500.0, 499.0, 498.0, 2.0, 497.0], *(around(c) for c in (300, 100, 102, 104))
+    )
+    expected = "l0 scores best with 6 seeds; undecided against l1, l4, l3 and 1 more"
+    assert expected == text_of(sample)
+
+
+def test_many_undecided_labels_say_whether_their_seeds_could_decide() -> None:
+    """Without a decided pair, the answer says so, and names the label with the best score."""
+    six = of_many(*(around(100.0 + k, 30.0) for k in range(6)))
+    assert text_of(six) == "no pair of 6 labels is decided with 6 seeds; l5 scores best"
+    three = of_many(*([100.0 + k, 101.0 + k, 102.0 + k] for k in range(6)))
+    assert text_of(three) == "3 seeds cannot decide between 6 labels; l5 scores best"
+
+
+def test_the_answer_about_many_labels_needs_no_intervals() -> None:
+    """The terminal leaves the intervals of differences out, and says the same as the page."""
+    sample = inquiry(of_many(*(around(c, 9.0) for c in (100, 90, 400, 80, 395))))
+    quick = replace(sample, pair_intervals=False)
+    assert answer(sample) == answer(quick)
+    assert all(
+        p.decision and p.decision.member.comparison.difference.low is None for p in pairs(quick)
+    )
+    assert any(p.decision and p.decision.member.comparison.difference.low for p in pairs(sample))
+
+
 def test_a_single_label_states_its_score() -> None:
     """The answer about one label is its leading metric with the interval of the aggregates."""
     report = inquiry(one_label())
