@@ -93,7 +93,7 @@ def test_a_read_only_folder_is_counted_and_said(study: StudyFolder) -> None:
     for folder in folders:
         folder.chmod(0o755)
     text = " ".join(output.split())
-    assert (0, True) == (code, "1 configuration has been looked at" in text), output
+    assert (0, True) == (code, "1 configuration has been tried" in text), output
     assert "these looks count in this command only: Permission denied" in text
     assert not (runs / "looks.jsonl").exists()
 

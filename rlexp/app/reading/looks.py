@@ -90,7 +90,7 @@ def _advice(counts: Mapping[str, int], register: LookRegister) -> str | None:
     tasks = join_names([task for task, count in counts.items() if count == most][:3])
     fresh = next(n for n in range(len(register.looks) + 1) if n not in _roots(register.looks))
     return (
-        f"{format_count(most, 'configuration')} {verb} been looked at on these test seeds of "
+        f"{format_count(most, 'configuration')} {verb} been tried on these test seeds of "
         f"{tasks}: while you are still trying, use phase=tuning; seeds.root={fresh} gives fresh "
         "test seeds"
     )

@@ -14,7 +14,9 @@ from rlexp.text import decimals_for_values, format_count, join_names
 
 MOST_TASKS = 3
 """Most tasks whose overstatement is said in the sentence about looks."""
-BEST = "the mean score of the best of them is expected to look better than it is by"
+BEST = "the best mean score is expected to be too good by"
+MORE = "(rlexp report: Protocol)"
+"""Where the sentence is explained by a table."""
 
 
 def look_counts(report: ReportContext) -> tuple[LookCount, ...]:
@@ -71,18 +73,18 @@ def _counted(counts: Sequence[LookCount]) -> str:
     (count,) = counts
     number = format_count(count.configurations, "configuration")
     if count.configurations == 1:
-        return f"{number} has been looked at on these test seeds"
-    text = f"{number} have been looked at on these test seeds"
+        return f"{number} has been tried on these test seeds"
+    text = f"{number} have been tried on these test seeds"
     if count.overstatement is None:
-        return f"{text}; with one seed each, the optimism of the best of them cannot be estimated"
-    return f"{text}; {BEST} {_amount(count.overstatement)}"
+        return f"{text}; with one seed each, it cannot be estimated how much too good the best is"
+    return f"{text}; {BEST} {_amount(count.overstatement)} {MORE}"
 
 
 def _counted_by_task(counts: Sequence[LookCount]) -> str:
     numbers = sorted({count.configurations for count in counts})
     shown = f"{numbers[0]:,} to {numbers[-1]:,}" if len(numbers) > 1 else f"{numbers[0]:,}"
     noun = "configuration has" if numbers[-1] == 1 else "configurations have"
-    text = f"{shown} {noun} been looked at on the test seeds of each of {len(counts)} tasks"
+    text = f"{shown} {noun} been tried on the test seeds of each of {len(counts)} tasks"
     amounts = [
         f"{_amount(count.overstatement)} on {count.task}"
         for count in counts
@@ -90,7 +92,7 @@ def _counted_by_task(counts: Sequence[LookCount]) -> str:
     ]
     if len(amounts) > MOST_TASKS:
         return f"{text}; the section Protocol of a report says what the best of them overstate"
-    return f"{text}; {BEST} {join_names(amounts)}" if amounts else text
+    return f"{text}; {BEST} {join_names(amounts)} {MORE}" if amounts else text
 
 
 def _amount(overstatement: Interval) -> str:

@@ -1,10 +1,14 @@
 """Commands count the configurations whose test scores were used, and say so."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 
 import pytest
 from command_line import give, give_json, rlexp
+from evidence_samples import inquiry, typical
+from look_samples import look
 from quick_parts import quick_parts
 from stored_runs import Stored, configuration, stored, study
 from stored_sweeps import finished_sweep
@@ -14,6 +18,8 @@ from rlexp.app.reporting.build import card_context
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.look import CountedLooks, SeedsOfTask, TaskLooks
+from rlexp.reports.analysis.looks import look_counts, looks_text
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 from rlexp.store.looks import read_looks
@@ -46,11 +52,22 @@ def looks_line(workspace: Workspace, *words: str) -> str:
     return lines.partition("Looks: ")[2]
 
 
+def test_the_sentence_about_looks_fits_two_lines() -> None:
+    """With a hundred configurations and large scores, two lines of 80 columns hold the sentence."""
+    looks = tuple(look(n, mean=1000.0 + 50 * n, deviation=900.0) for n in range(100))
+    seeds = SeedsOfTask(task="CartPole-v1", root=0, seeds=frozenset(looks[0].seeds))
+    counted = CountedLooks(tasks=(TaskLooks(seeds=seeds, looks=looks),))
+    report = inquiry(replace(typical(), looks=counted))
+    text = looks_text(report, look_counts(report))
+    assert text.startswith("100 configurations have been tried on these test seeds; the best")
+    assert len(wrap(f"Looks: {text}.", 80)) == 2, text
+
+
 def test_the_first_comparison_says_one_sentence(workspace: Workspace) -> None:
     """Two labels on fresh test seeds give their number and the overstatement, and no warning."""
     finished(workspace, "alpha", "ppo", "a2c")
     line = looks_line(workspace, "compare", "alpha")
-    assert line.startswith("2 configurations have been looked at on these test seeds; the mean")
+    assert line.startswith("2 configurations have been tried on these test seeds; the best mean")
     assert "Warning" not in line
 
 
@@ -58,7 +75,7 @@ def test_one_configuration_overstates_nothing(workspace: Workspace) -> None:
     """For a single configuration, only the number is said."""
     finished(workspace, "alpha", "ppo")
     line = looks_line(workspace, "show", "alpha")
-    assert line.startswith("1 configuration has been looked at on these test seeds.")
+    assert line.startswith("1 configuration has been tried on these test seeds.")
 
 
 def test_each_task_has_its_own_count(workspace: Workspace) -> None:
@@ -73,7 +90,7 @@ def test_each_task_has_its_own_count(workspace: Workspace) -> None:
                 experiment.complete(seed, 100.0 + 10 * seed + number, label=label)
         line = looks_line(workspace, "compare", "alpha", "beta")
         assert line.startswith(
-            "2 configurations have been looked at on the test seeds of each of 2 tasks"
+            "2 configurations have been tried on the test seeds of each of 2 tasks"
         )
         assert (seed > 0) == (" on Acrobot-v1 and " in line), line
 
