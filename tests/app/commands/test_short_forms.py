@@ -163,11 +163,11 @@ def test_resume_and_extend_have_both_forms(workspace: Workspace) -> None:
 
 
 def test_many_labels_are_cut_and_not_compared(workspace: Workspace) -> None:
-    """Twenty labels give ten rows, the number of the others, and no verdict."""
+    """Twenty labels give twelve rows, the number of the others, and no verdict."""
     with_scores(workspace, {f"label{k}": (float(k), k + 1.0) for k in range(20)})
     printed = give(workspace.folder, "show", "alpha")
     assert "20 labels on CartPole-v1, not compared with each other" in printed
-    assert "and 10 more labels: rlexp show alpha --full" in printed
+    assert "and 8 more labels: rlexp show alpha --full" in printed
 
 
 def test_an_encoding_without_marks_spells_them(
