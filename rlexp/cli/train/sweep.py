@@ -149,7 +149,6 @@ def _show_short_outcome(outcome: "SweepOutcome", console: "Console") -> None:
     for sentence in outcome.past.sentences():
         console.paragraph(sentence)
     console.line(f"Records: {outcome.folder}")
-    console.line(f"To see every detail: {details}")
     for line in next_lines(outcome.next):
         console.line(line)
     _note_secrets(outcome, console)

@@ -49,6 +49,18 @@ def test_json_has_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert {"tuning": (12, 1200), "selection": (4, 400), "test": (6, 600)} == runs
 
 
+def test_each_next_command_is_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A finished sweep ends with its next commands, and prints none of them twice."""
+    stored = stored_sweep(tmp_path)
+    stored.go_on()
+    assert 0 == sweep(None, stored.words, SweepOptions(), stored.study, console(), full=False)
+    commands = [line for line in output(capsys).splitlines() if line.startswith("To ")]
+    assert "To see every detail: rlexp show made_up --full" in commands
+    assert sorted(set(commands)) == sorted(commands)
+
+
 def test_a_selection_without_test_seeds_suggests_a_test(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
