@@ -105,6 +105,8 @@ class Columns:
 
 WIDE = ("parameters", "measures", "began", "note", "last")
 """Columns that are left out, in this order, where the table is wider than the terminal."""
+SHORTEST_LABEL = 16
+"""Characters that a long label keeps where the table is wider than the terminal."""
 LONGEST_NOTE = 40
 """Most characters of a note in a table."""
 COLUMNS = {
@@ -165,33 +167,85 @@ def show_listing(listing: "Listing", console: "Console") -> None:
     if shared := named.shared(rows):
         console.line(" · ".join(shared))
     shown = named.shown(rows)
-    fitting = shown if listing.columns else fitting_columns(rows, shown, console.out.width)
-    console.table(rows, fitting)
-    if left := [name for name in shown if name not in fitting]:
-        console.line(
-            f"Left out at this width: {', '.join(left)}; to see them: {_command(listing, left)}"
-        )
+    if listing.columns:
+        console.table(rows, shown)
+    else:
+        _show_fitting(listing, rows, shown, console)
     for line in _interval_lines(listing):
         console.line(line)
 
 
-def fitting_columns(rows: "Rows", shown: "Sequence[str]", width: int) -> list[str]:
+def _show_fitting(
+    listing: "Listing", rows: "Rows", shown: "Sequence[str]", console: "Console"
+) -> None:
+    """Show what fits the terminal, and the command that shows the columns that do not."""
+    width = console.out.width
+    # An experiment is known by its name: its labels, phases and aggregate come second.
+    by_name = listing.kind == "experiments"
+    further = ("phase", listing.metric) if by_name else ()
+    least = SHORTEST_LABEL if by_name else None
+    fitting = fitting_columns(rows, shown, width, (*WIDE, *further), least)
+    cut = _with_short_labels(rows, fitting, width)
+    if not by_name and len(_values(cut, "label")) < len(_values(rows, "label")):
+        # Labels that look the same would be worse than a table that is folded.
+        cut = rows
+    console.table(cut, fitting)
+    left = [name for name in shown if name not in fitting]
+    words = "Left out"
+    if cut != rows:
+        left, words = [*left, "label"], "Left out or cut"
+    if left:
+        command = _command(listing, left)
+        console.line(f"{words} at this width: {', '.join(left)}; to see them: {command}")
+
+
+def fitting_columns(
+    rows: "Rows",
+    shown: "Sequence[str]",
+    width: int,
+    wide: "Sequence[str]",
+    longest_label: int | None = None,
+) -> list[str]:
     """The columns of a table without those that make it wider than the terminal.
 
     Args:
         rows: The rows.
         shown: The columns of the whole table.
         width: Columns of characters of the terminal.
+        wide: The columns that may be left out, the first one first.
+        longest_label: Characters to which labels will be cut; None if they are not cut for this.
     """
-    from rlexp.text import format_cell
-
-    widths = {n: max(len(n), *(len(format_cell(row[n])) for row in rows)) + 2 for n in shown}
+    widths = _widths(rows, shown)
+    if "label" in widths and longest_label is not None:
+        widths["label"] = min(widths["label"], longest_label)
     kept = list(shown)
-    for name in WIDE:
-        # No gap follows the last column.
-        if sum(widths[n] for n in kept) - 2 > width and name in kept:
+    for name in wide:
+        if _total(widths, kept) > width and name in kept:
             kept.remove(name)
     return kept
+
+
+def _with_short_labels(rows: "Rows", columns: "Sequence[str]", width: int) -> "Rows":
+    """The rows with labels that are cut where these columns are wider than the terminal."""
+    from rlexp.text import shorten_middle
+
+    widths = _widths(rows, columns)
+    if "label" not in widths or (over := _total(widths, columns) - width) <= 0:
+        return rows
+    most = max(widths["label"] - over, SHORTEST_LABEL)
+    return [{**row, "label": row["label"] and shorten_middle(row["label"], most)} for row in rows]
+
+
+def _widths(rows: "Rows", columns: "Sequence[str]") -> dict[str, int]:
+    """The characters of the longest text of each column."""
+    from rlexp.text import format_cell
+
+    return {n: max(len(n), *(len(format_cell(row[n])) for row in rows)) for n in columns}
+
+
+def _total(widths: "Mapping[str, int]", columns: "Sequence[str]") -> int:
+    """The characters of a line with these columns and the gaps between them."""
+    return sum(widths[name] + 2 for name in columns) - 2
 
 
 def _command(listing: "Listing", columns: "Sequence[str]") -> str:
@@ -202,7 +256,15 @@ def _command(listing: "Listing", columns: "Sequence[str]") -> str:
     group = ["--group"] if listing.kind == "configurations" else []
     where = [word for condition in listing.where for word in ("--where", condition)]
     first = {"runs": "run", "configurations": "label"}.get(listing.kind, "experiment")
-    words = ["rlexp", "ls", *target, *group, *where, "--columns", ",".join([first, *columns])]
+    words = [
+        "rlexp",
+        "ls",
+        *target,
+        *group,
+        *where,
+        "--columns",
+        ",".join(dict.fromkeys([first, *columns])),
+    ]
     return shlex.join(words)
 
 

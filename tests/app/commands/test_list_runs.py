@@ -1,6 +1,7 @@
 """`rlexp ls` lists every experiment and every run, in any state of its folder."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from stored_runs import (
 )
 
 from rlexp.app.commands.look.list_runs import ListRequest, list_runs
+from rlexp.cli.look.list_runs import show_listing
+from rlexp.console import Console
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -365,3 +368,46 @@ def test_a_file_in_place_of_runs_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
     with pytest.raises(RecordError, match="runs cannot be read: Not a directory"):
         list_runs(ListRequest(), study(tmp_path))
+
+
+def test_long_labels_and_many_columns_fit_eighty_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Experiments have one line each, names are whole, and a command shows what is cut."""
+    labels = [f"ppo learning_rate=0.000{number}" for number in range(8)]
+    stored(Layout(tmp_path / "runs"), "many_labels", *map(configuration, labels))
+    stored(Layout(tmp_path / "runs"), "one_label").complete(0, 100.0)
+    listing = list_runs(ListRequest(), study(tmp_path))
+    console = Console()
+    console.out.width = 80
+    show_listing(listing, console)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert ["experiment", "many_labels", "one_label"] == [line.split()[0] for line in lines]
+    assert max(map(len, lines)) <= 80
+    command = last.partition("Left out or cut at this width: ")[2].partition("; to see them: ")[2]
+    shown = rlexp(tmp_path, *shlex.split(command)[1:]).out
+    assert labels[0] in shown
+    console.out.width = 300
+    show_listing(listing, console)
+    assert "at this width" not in capsys.readouterr().out
+
+
+def test_labels_that_would_look_the_same_are_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Long labels of runs are cut where they stay different, and whole where they would not."""
+    ends, middles = (
+        [f"{'x' * 60}{end}" for end in "ab"],
+        [f"{'x' * 40}{end}{'y' * 40}" for end in "ab"],
+    )
+    for name, labels in (("ends", ends), ("middles", middles)):
+        stored(Layout(tmp_path / "runs"), name, *map(configuration, labels))
+    console = Console()
+    console.out.width = 80
+    show_listing(list_runs(ListRequest("ends"), study(tmp_path)), console)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert all(any(f"…{'x' * 4}" in line and f"x{end} " in line for line in lines) for end in "ab")
+    assert "--columns run,last,label" in lines[-1]
+    show_listing(list_runs(ListRequest("middles"), study(tmp_path)), console)
+    assert "…" not in capsys.readouterr().out
