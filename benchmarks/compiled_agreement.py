@@ -6,7 +6,7 @@ run. The same command again continues what was interrupted.
 
 `python benchmarks/compiled_agreement.py FOLDER`, or single cases: `python benchmarks/compiled_agreement.py
 FOLDER ppo_cartpole`. `--judge` trains nothing and compares the finished cases. A case that is not
-finished is named as not run. Writes `benchmarks/results/compiled_agreement.json`, and the tables of
+run or not finished is named so. Writes `benchmarks/results/compiled_agreement.json`, and the tables of
 `benchmarks/README.md` and `docs/guides/compiled.md`.
 """
 
@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -130,20 +130,22 @@ CASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What `rlexp compare` says of a finished case.
+    """What `rlexp compare` says of a case.
 
     Attributes:
-        verdict: `equivalent`, `undecided`, or that of a difference.
-        difference: Mean score of the compiled algorithm less that of the standard one, with its
-            interval and its method.
-        means: The mean score of each label, with its interval and its method.
+        verdict: `equivalent`, `undecided`, `better` or `worse` of the compiled algorithm, or why there
+            is none yet.
         runs: The number of runs of each label with a score.
+        difference: Mean score of the compiled algorithm less that of the standard one, with its
+            interval and its method. None if a run is missing.
+        means: The mean score of each label, with its interval and its method. Empty if a run is
+            missing.
     """
 
     verdict: str
-    difference: Mapping[str, Any]
-    means: Mapping[str, Mapping[str, Any]]
-    runs: Mapping[str, int]
+    runs: Mapping[str, int] = field(default_factory=dict)
+    difference: Mapping[str, Any] | None = None
+    means: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def run_words(name: str) -> list[str]:
@@ -159,25 +161,34 @@ def train(name: str, folder: Path) -> None:
     subprocess.run([*RLEXP, *run_words(name), "--no-probe", "--quiet"], cwd=folder, check=True)
 
 
-def judge(name: str, folder: Path) -> Judgement | None:
-    """The judgement of a case, or None if a run of it is missing."""
+def judge(name: str, folder: Path) -> Judgement:
+    """The judgement of a case; there is no verdict while a run of it is missing."""
     if not (folder / "runs" / name).is_dir():
-        return None
+        return Judgement(verdict="not run")
     case = CASES[name]
     words = ("compare", name, "--margin", str(case.margin), "--set", f"metric={METRIC}", "--json")
     done = subprocess.run([*RLEXP, *words], cwd=folder, check=True, capture_output=True, text=True)
     document = json.loads(done.stdout)
-    runs = {label["label"]: label["scored"] for label in document["runs"]}
+    scored = {label["label"]: label["scored"] for label in document["runs"]}
+    runs = {label: scored.get(label, 0) for label in case.labels}
     if runs != dict.fromkeys(case.labels, SEEDS):
-        return None
+        counts = " and ".join(map(str, runs.values()))
+        return Judgement(verdict=f"not finished, {counts} of {SEEDS} seeds", runs=runs)
     (pair,) = rows_of(document, "pairs")
     means = {str(row["label"]): row[METRIC] for row in rows_of(document, "aggregates")}
-    # The page says how the compiled side differs from the other, whichever stands first.
-    sign = 1 if pair["first"] == case.labels[1] else -1
+    if pair["first"] == case.algorithm:
+        pair = reversed_pair(pair)
+    return Judgement(
+        verdict=pair["verdict"], runs=runs, difference=pair["difference"], means=means
+    )
+
+
+def reversed_pair(pair: Mapping[str, Any]) -> dict[str, Any]:
+    """Difference and verdict of a pair, for the second label against the first."""
     given = pair["difference"]
-    ends = sorted(sign * given[end] for end in ("low", "high"))
-    difference = {**given, "estimate": sign * given["estimate"], "low": ends[0], "high": ends[1]}
-    return Judgement(verdict=pair["verdict"], difference=difference, means=means, runs=runs)
+    ends = {"low": -given["high"], "high": -given["low"], "estimate": -given["estimate"]}
+    verdict = {"better": "worse", "worse": "better"}.get(pair["verdict"], pair["verdict"])
+    return {"difference": {**given, **ends}, "verdict": verdict}
 
 
 def rows_of(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -195,13 +206,13 @@ def interval_text(interval: Mapping[str, Any]) -> str:
     return f"{estimate} [{low}, {high}]"
 
 
-def row_text(case: Case, judgement: Judgement | None) -> str:
+def row_text(case: Case, judgement: Judgement) -> str:
     """The row of a case in the tables of the pages."""
-    cells = [case.title, f"{case.steps:,}", f"{case.margin:g}"]
-    if judgement is None:
-        return f"| {' | '.join([*cells, '', '', ''])} | not run |"
-    means = [interval_text(judgement.means[label]) for label in case.labels]
-    cells += [*means, interval_text(judgement.difference), f"*{judgement.verdict}*"]
+    numbers = [""] * 3
+    if judgement.difference:
+        means = [interval_text(judgement.means[label]) for label in case.labels]
+        numbers = [*means, interval_text(judgement.difference)]
+    cells = [case.title, f"{case.steps:,}", f"{case.margin:g}", *numbers, judgement.verdict]
     return f"| {' | '.join(cells)} |"
 
 
@@ -232,7 +243,7 @@ def main() -> None:
     print("\n".join((*HEADER, *rows)))
     RESULTS.parent.mkdir(exist_ok=True)
     stored = {
-        name: {"case": asdict(CASES[name]), "judgement": judgement and asdict(judgement)}
+        name: {"case": asdict(CASES[name]), "judgement": asdict(judgement)}
         for name, judgement in judgements.items()
     }
     RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
