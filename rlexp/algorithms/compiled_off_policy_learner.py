@@ -156,7 +156,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         rates[:rollouts] = values_of(self.lr_schedule, 1.0 - ends / total)
         exploration = np.zeros((program.rollouts, program.train_freq), np.float32)
         begins = np.arange(rollouts * program.train_freq) * self.n_envs + self.num_timesteps
-        exploration[:rollouts] = self._exploration(begins, total).reshape(rollouts, -1)
+        exploration[:rollouts] = self._exploration(begins, total).reshape(-1, program.train_freq)
         return {"learning_rate": rates, "exploration": exploration}
 
     def _report(self, log: "OffPolicyLog", rollouts: int, interval: int, total: int) -> None:

@@ -1,0 +1,42 @@
+"""The margins of `benchmarks/compiled_agreement.py`, and the direction of its verdicts."""
+
+import math
+from pathlib import Path
+
+import pytest
+from compiled_agreement import CASES, Case, Judgement, reversed_pair, row_text, run_words
+
+from rlexp.config.compose import compose
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_margin_is_a_tenth_of_the_range_of_the_task(name: str, tmp_path: Path) -> None:
+    """The range goes from random actions to a solved task, and the margin is rounded down."""
+    words = [word for word in CASES[name].words if word.startswith("environment=")]
+    (composed,) = compose(words, tmp_path)
+    reference = composed.plain["environment"]["reference"]
+    assert CASES[name].margin == math.floor((reference["threshold"] - reference["random"]) / 10)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_sides_have_the_same_words(name: str) -> None:
+    """One command trains both sides, so that they differ in the algorithm only."""
+    algorithms = [word for word in run_words(name) if word.startswith("algorithm=")]
+    assert algorithms == ["algorithm={},{}".format(*CASES[name].labels)]
+
+
+def test_a_verdict_is_that_of_the_compiled_side() -> None:
+    """Where the library is better by 3 [1, 4], the compiled side is worse by the same numbers."""
+    difference = {"estimate": 3.0, "low": 1.0, "high": 4.0}
+    pair = reversed_pair({"difference": difference, "verdict": "better"})
+    assert pair == {
+        "difference": {"estimate": -3.0, "low": -4.0, "high": -1.0},
+        "verdict": "worse",
+    }
+
+
+def test_a_case_without_all_runs_has_no_numbers() -> None:
+    """The row of an unfinished case holds the reason and no score."""
+    case = Case(title="PPO", algorithm="ppo", words=(), steps=1_000, margin=5)
+    row = row_text(case, Judgement(verdict="not run"))
+    assert row == "| PPO | 1,000 | 5 |  |  |  | not run |"
