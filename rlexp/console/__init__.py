@@ -12,7 +12,7 @@ from rich.text import Text
 from rlexp.console.formatting import finite, json_text
 from rlexp.console.tables import ProgressLines, table_of
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.text import is_utf_8, safe_for_terminal
+from rlexp.text import folded, is_utf_8, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.console.score_rows import ScoreRows
@@ -79,6 +79,12 @@ class Console:
     def line(self, text: str = "") -> None:
         """Print a line without interpreting markup; control characters are replaced."""
         self.out.print(Text(safe_for_terminal(text)), soft_wrap=True)
+
+    def folded(self, text: str) -> None:
+        """Print a line, on a terminal folded between words with the further lines indented."""
+        lines = folded(text, self.out.width) if self.out.is_terminal else [text]
+        for line in lines:
+            self.line(line)
 
     def text(self, text: str) -> None:
         """Print a long text unchanged, except that control characters are replaced."""

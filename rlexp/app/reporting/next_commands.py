@@ -32,7 +32,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.answer import is_decided
 from rlexp.reports.analysis.estimates import pairs
-from rlexp.reports.analysis.report_context import ReportSettings
+from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
 from rlexp.reports.analysis.sweep_tables import by_number
 from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, SummaryCard, Table
 from rlexp.reports.evidence.runs import Evidence
@@ -109,11 +109,17 @@ def card_and_sequential(
     except RlexpError:
         return None, None
     context = card_context_of(evidence, parts)
-    card = card_of(context)
+    return card_of(context), undecided_sequential(context, workspace)
+
+
+def undecided_sequential(context: ReportContext, workspace: Workspace) -> NextCommand | None:
+    """The command that decides the undecided pairs of one experiment, or None."""
+    evidence = context.evidence
     compared = 1 < len(evidence.labels) <= MOST_COMPARED
     if not compared or all(is_decided(pair) for pair in pairs(context)):
-        return card, None
-    return card, sequential_comparison((name,), (), evidence, parts.settings, workspace)
+        return None
+    targets = [experiment.name for experiment in evidence.experiments]
+    return sequential_comparison(targets, (), evidence, context.settings, workspace)
 
 
 def winner_overrides(evidence: Evidence) -> str:

@@ -74,7 +74,7 @@ def show_short_experiment(details: "ExperimentDetails", console: "Console") -> N
     full = _full_command(details)
     sweep = details.sweep is not None or details.sweep_problem is not None
     for line in experiment_head_lines(details, latest=False):
-        console.line(line)
+        console.folded(line)
     if sweep and details.card is not None:
         show_sweep_card(details.card, console, full)
     for summary in () if sweep else details.phases:

@@ -60,24 +60,16 @@ def status_lines(result: "Status", width: int | None = None) -> "Iterator[str]":
         result: The progress of the experiments.
         width: Columns of a line; None folds no line.
     """
+    from rlexp.text import folded
+
     if len(result.experiments) == 1:
         lines = _lines_of_single(result.experiments[0])
     else:
         lines = _lines_of_many(result.experiments)
     for line in lines:
-        yield from _folded(line, width)
+        yield from [line] if width is None else folded(line, width)
     # A command that is folded could not be pasted.
     yield from _next_lines(result.experiments)
-
-
-def _folded(line: str, width: int | None) -> "Sequence[str]":
-    """A line, folded between words; the further lines are indented deeper than the first one."""
-    from textwrap import wrap
-
-    if width is None or len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _next_lines(experiments: "Sequence[ExperimentStatus]") -> "Iterator[str]":

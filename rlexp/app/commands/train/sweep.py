@@ -21,7 +21,7 @@ from rlexp.app.execution.probes import Costs, find_costs, parallel_runs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import SweepOutline
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
-from rlexp.app.reporting.build import make_report
+from rlexp.app.reporting.build import card_context_of, make_report
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.experiment_commands import (
     ExperimentState,
@@ -30,6 +30,7 @@ from rlexp.app.reporting.experiment_commands import (
     permission_of,
     with_more_seeds,
 )
+from rlexp.app.reporting.next_commands import undecided_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.continuation import RunStates, release_buffers
 from rlexp.app.sweeps.outline import begun_runs, outline_of
@@ -62,6 +63,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.reports.evidence.sweeps import PhaseCost
@@ -501,7 +503,11 @@ def _outcome(
         complete=complete,
         interrupted=interrupted.name if interrupted else None,
         secret_words=len(command) - len(without_secrets(command)),
-        next=tuple(_next(paths, experiment, sweeping, command, workspace)),
+        next=tuple(
+            _next(
+                paths, experiment, sweeping, command, workspace, card_context_of(evidence, parts)
+            )
+        ),
         scores=scores_of_evidence(evidence),
         trial_rows=tuple(row for s in evidence.sweeps for row in trial_rows(s)),
     )
@@ -536,6 +542,7 @@ def _next(
     sweeping: SweepSource,
     command: Sequence[str],
     workspace: Workspace,
+    context: ReportContext,
 ) -> Iterator[NextCommand]:
     """The suggested next commands."""
     again = (*without_secrets(command), *workspace.permission)
@@ -555,5 +562,6 @@ def _next(
         failed_run=None if stopped or not failed else f"{paths.name}/{failed[0].spec.name}",
         searched=True,
         selected=sweeping.selection is not None,
+        sequential=undecided_sequential(context, workspace),
     )
     yield from experiment_commands(state)
