@@ -2,7 +2,7 @@
 
 `rlexp run` trains both algorithms with the same settings, and `rlexp compare` calls their mean scores
 equivalent, different or undecided. The settings, budgets and margins below were fixed before the first
-run. The same command again continues what was interrupted.
+run of a case. The same command again continues what was interrupted.
 
 `python benchmarks/compiled_agreement.py FOLDER`, or single cases: `python benchmarks/compiled_agreement.py
 FOLDER ppo_cartpole`. `--judge` trains nothing and compares the finished cases. A case that is not
