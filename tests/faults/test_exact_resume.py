@@ -113,7 +113,7 @@ def test_a_killed_run_continues_bit_for_bit(case: str, study: StudyFolder) -> No
 
 
 UNSCHEDULED = last_words(
-    "budget.steps=12_000",
+    "budget.steps=60_000",
     "algorithm.n_steps=128",
     "algorithm.n_epochs=2",
     *SHORT,
