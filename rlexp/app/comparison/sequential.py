@@ -33,12 +33,11 @@ from rlexp.stats.task_scores import TaskScores
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger import publish_document
-from rlexp.text import format_count
 
 GROUP = 5
-"""Default number of new seeds of each label at each look."""
+"""Default number of new seeds of each label at each interim analysis."""
 INTERIMS = 5
-"""Default number of looks."""
+"""Default number of interim analyses."""
 FAMILY = "holm"
 """Default method that controls the family-wise error over pairs."""
 
@@ -52,9 +51,9 @@ class FrozenDesign:
         tasks: The tasks; a score is the mean over them, normalised by `anchors` where there are
             several.
         score: The score rule of the runs.
-        group: New seeds of each label at each look.
-        interims: The largest number of looks.
-        alpha: Family-wise error over pairs and looks.
+        group: New seeds of each label at each interim analysis.
+        interims: The largest number of interim analyses.
+        alpha: Family-wise error over pairs and interim analyses.
         family: The method that controls the family-wise error over pairs.
         repetitions: The number of permutations that are drawn, where there are too many to
             enumerate.
@@ -75,7 +74,7 @@ class FrozenDesign:
 
     @property
     def most_runs(self) -> int:
-        """The number of runs if no pair is decided before the last look."""
+        """The number of runs if no pair is decided before the last interim analysis."""
         return len(self.labels) * len(self.tasks) * self.group * self.interims
 
     def plain(self) -> dict[str, Any]:
@@ -95,8 +94,8 @@ class DesignFile:
     Attributes:
         design: The frozen design as JSON values.
         scores: The number of scores that existed when the design was frozen.
-        looks: The decisions of each look, by its number.
-        earlier: Abandoned designs, with their looks.
+        looks: The decisions of each interim analysis, by its number.
+        earlier: Abandoned designs, with their interim analyses.
     """
 
     design: dict[str, Any]
@@ -133,7 +132,8 @@ def read_matching_design(paths: ExperimentPaths, design: FrozenDesign) -> Design
             f"{d.path}: {d.first!r} there, {d.second!r} here" for d in differences
         )
         raise RecordError(
-            f"the design of {paths.name}'s comparison was frozen at its first look ({difference_text}); "
+            f"the design of {paths.name}'s comparison was frozen at its first interim "
+            f"analysis ({difference_text}); "
             "use the same options, or start a new family of tests with --restart",
         )
     return existing
@@ -167,7 +167,8 @@ def _read(paths: ExperimentPaths) -> DesignFile:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(
-            f"{paths.adaptive} is damaged: {error!r}; a new design does not account for the looks in it: "
+            f"{paths.adaptive} is damaged: {error!r}; a new design does not account for "
+            f"the interim analyses in it: "
             "move the file away to start a new design",
         ) from error
 
@@ -185,10 +186,11 @@ def design_options(design: FrozenDesign) -> list[str]:
 
 
 def record_look(paths: ExperimentPaths, number: int, decisions: Mapping[str, Any]) -> None:
-    """Write the decisions of a look.
+    """Write the decisions of an interim analysis.
 
     Raises:
-        RecordError: The same look gave other decisions before: a score that it used has changed.
+        RecordError: The same interim analysis gave other decisions before: a score that it used
+            has changed.
     """
     existing = _read(paths)
     before = existing.looks.get(str(number))
@@ -196,13 +198,16 @@ def record_look(paths: ExperimentPaths, number: int, decisions: Mapping[str, Any
         _write(paths, replace(existing, looks={**existing.looks, str(number): decisions}))
     elif not _is_same_look(before, decisions):
         raise RecordError(
-            f"look {number} at {paths.name} gave other decisions before: a score that it used has "
-            "changed; start a new family of tests with --restart",
+            f"interim analysis {number} at {paths.name} gave other decisions before: a score that it "
+            "used has changed; start a new family of tests with --restart",
         )
 
 
 def _is_same_look(first: Any, second: Any) -> bool:
-    """Whether two looks agree, up to the rounding of sums, which differs between processors."""
+    """Whether two interim analyses agree, up to the rounding of sums.
+
+    The rounding differs between processors.
+    """
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(
             _is_same_look(first[k], second[k]) for k in first
@@ -221,11 +226,11 @@ def _write(paths: ExperimentPaths, ledger: DesignFile) -> DesignFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
-    """The result of all looks of a sequential comparison so far.
+    """The result of all interim analyses of a sequential comparison so far.
 
     Attributes:
-        outcome: The decisions of all looks.
-        tasks: Number of tasks; each run of a look stands for one run on each task.
+        outcome: The decisions of all interim analyses.
+        tasks: Number of tasks; each run of an interim analysis stands for one run on each task.
         warnings: Why the decision on a pair may not hold its level, by pair; None where its
             runs look usual.
     """
@@ -236,12 +241,12 @@ class InterimAnalysis:
 
     @property
     def looks(self) -> int:
-        """Looks made so far."""
+        """Interim analyses made so far."""
         return len(self.outcome.looks)
 
     @property
     def finished(self) -> bool:
-        """Whether every pair is decided or the last look is over."""
+        """Whether every pair is decided or the last interim analysis is over."""
         return self.outcome.finished
 
     @property
@@ -251,18 +256,18 @@ class InterimAnalysis:
 
     @property
     def runs(self) -> int:
-        """Runs that the looks used."""
+        """Runs that the interim analyses used."""
         return sum(self.outcome.runs.values()) * self.tasks
 
     @property
     def decisions(self) -> dict[int, Any]:
-        """The decisions of each look, by its number."""
+        """The decisions of each interim analysis, by its number."""
         looks = enumerate(self.outcome.looks, 1)
         return {n: [{**asdict(p), "pair": list(p.pair)} for p in look] for n, look in looks}
 
     @property
     def pairs(self) -> tuple["PairDecision", ...]:
-        """Every pair with its decision and the look at which it was made."""
+        """Every pair with its decision and the interim analysis at which it was made."""
         last = {look.pair: look for interim in self.outcome.looks for look in interim}
         return tuple(
             _decision(
@@ -279,12 +284,12 @@ class PairDecision:
     Attributes:
         first: The label that the decision is about.
         second: The label that it is compared with.
-        decision: `better`, `worse`, `equal` (undecided at the last look) or `continue`.
-        look: The look at which it was decided, if it was.
-        last_look: The last look at the pair, if there was one.
-        p: The p-value at that look.
+        decision: `better`, `worse`, `equal` (undecided at the last interim analysis) or `continue`.
+        look: The interim analysis at which it was decided, if it was.
+        last_look: The last interim analysis of the pair, if there was one.
+        p: The p-value at that interim analysis.
         allowed: The largest p-value that decides there.
-        crossed: The look at which the p-value was first small enough, if it was.
+        crossed: The interim analysis at which the p-value was first small enough, if it was.
         warning: Why the decision may not hold its level; null where the runs look usual.
     """
 
@@ -322,7 +327,7 @@ def make_design(
 
     Raises:
         ConfigError: There are fewer than two labels, a label lacks a task, a task has no anchors,
-            or no look of the design could decide anything.
+            or no interim analysis of the design could decide anything.
     """
     families = get_args(Family)
     if family not in families:
@@ -399,7 +404,7 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
             raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
     if smallest_decidable_interim(_test(design)) is None:
         raise ConfigError(
-            f"{format_count(design.interims, 'look')} at {design.group} seeds cannot decide any pair at "
+            f"{design.interims} interim analyses with {design.group} seeds cannot decide any pair at "
             f"alpha={design.alpha:g}: use a larger --group or more --interims",
         )
 
@@ -409,7 +414,8 @@ def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple
     if scales is None:
         # Anchors that only reverse the sign: the test expects that greater scores are better.
         return {task: (0.0, -1.0) for task in evidence.tasks if evidence.is_minimised}
-    # Anchors from the scores would move with each look, and with them the scores already tested.
+    # Anchors from the scores would move with each interim analysis,
+    # and with them the scores already tested.
     if settings.normalisation == "observed":
         raise ConfigError(
             "normalisation=observed changes with every run; a frozen design needs anchors",
@@ -430,7 +436,8 @@ def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArra
     blocks = []
     for number in range(design.interims):
         seeds = range(number * design.group, (number + 1) * design.group)
-        # An incomplete group is not tested: the design fixes how many scores each look uses.
+        # An incomplete group is not tested: the design fixes how many scores
+        # each interim analysis uses.
         if not all(seed in scores for scores in by_task for seed in seeds):
             break
         # Seeds are the units of the test: each contributes one score, its mean over the tasks.

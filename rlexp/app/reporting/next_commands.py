@@ -185,7 +185,9 @@ def sequential_comparison(
         *permission_of(evidence.experiments[0], workspace),
     ]
     return NextCommand(
-        why="see the decisions of the looks" if over else "add seeds until every pair is decided",
+        why="see the decisions of the interim analyses"
+        if over
+        else "add seeds until every pair is decided",
         command=shlex.join(command),
     )
 

@@ -57,7 +57,9 @@ RestartOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool,
-    typer.Option("--dry-run", help="With --adaptive: only show the runs of the next look."),
+    typer.Option(
+        "--dry-run", help="With --adaptive: only show the runs of the next interim analysis."
+    ),
 ]
 
 

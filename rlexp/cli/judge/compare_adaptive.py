@@ -41,7 +41,7 @@ def compare_adaptively(
 
 
 def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
-    """The decisions on all pairs, or the runs of the next look, as lines."""
+    """The decisions on all pairs, or the runs of the next interim analysis, as lines."""
     from rlexp.app.commands.judge.compare_adaptive import NextLook
     from rlexp.cli.summaries import next_lines
 
@@ -55,7 +55,7 @@ def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
                 if pair.warning is not None:
                     yield f"Warning: {pair.warning}"
         yield (
-            f"{result.runs} runs in {result.looks} looks; the fixed design with "
+            f"{result.runs} runs in {result.looks} interim analyses; the fixed design with "
             f"{result.design.interims} × {result.design.group} seeds of every label needs "
             f"{result.fixed_design} runs: {result.saved} saved, {result.trained} trained"
         )
@@ -70,14 +70,14 @@ def _next_look_lines(result: "NextLook") -> Iterator[str]:
         return
     yield from run_plan_lines(result.plan)
     yield (
-        f"Look {result.look} of {result.looks}: {', '.join(result.wanted)}; at most "
+        f"Interim analysis {result.look} of {result.looks}: {', '.join(result.wanted)}; at most "
         f"{result.most_runs} runs in total"
     )
 
 
 def _decision(pair: "PairDecision", interims: int) -> str:
     """The decision on a pair as a sentence with its p-value."""
-    at = f"look {pair.last_look} of {interims}"
+    at = f"interim analysis {pair.last_look} of {interims}"
     p = f"p = {pair.p:.4f}, threshold {pair.allowed:.4f}"
     if pair.decision == "equal":
         return (
@@ -86,5 +86,5 @@ def _decision(pair: "PairDecision", interims: int) -> str:
         )
     if pair.crossed not in {None, pair.last_look}:
         # A step-down family decides a pair only after all pairs with smaller p-values.
-        p = f"{p} at look {pair.crossed}; other pairs had to be decided first"
+        p = f"{p} at interim analysis {pair.crossed}; other pairs had to be decided first"
     return f"{pair.first} {DECISION_PHRASES[pair.decision]} {pair.second}, decided at {at} ({p})"

@@ -193,14 +193,14 @@ def test_an_interrupted_comparison_can_be_continued(
     assert records == read_json(other.layout.experiment("alpha").adaptive)
 
 
-def test_the_design_is_frozen_at_the_first_look(
+def test_the_design_is_frozen_at_the_first_interim_analysis(
     empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another design is refused; --restart accepts it and keeps the old design on record."""
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     document(empty_workspace, capsys)
     other = AdaptiveRequest(targets=("alpha",), group=8, interims=4, overrides=QUICK)
-    with pytest.raises(RecordError, match="frozen at its first look"):
+    with pytest.raises(RecordError, match="frozen at its first interim analysis"):
         compare_adaptively(other, empty_workspace, Console())
     restarted = AdaptiveRequest(
         targets=("alpha",), group=8, interims=4, restart=True, overrides=QUICK
@@ -215,27 +215,29 @@ def test_the_design_is_frozen_at_the_first_look(
     )
 
 
-def test_a_score_that_changed_after_a_look_is_refused(
+def test_a_score_that_changed_after_an_interim_analysis_is_refused(
     empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A changed score is refused, because a look would decide on other numbers."""
+    """A changed score is refused, because an interim analysis would decide on other numbers."""
     experiment = stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     document(empty_workspace, capsys)
     (journal,) = [a.journal for a in experiment.run(0).attempts()]
     journal.write_text(journal.read_text().replace("99.1", "299.1"))
-    with pytest.raises(RecordError, match="look 1 at alpha gave other decisions before"):
+    with pytest.raises(
+        RecordError, match="interim analysis 1 at alpha gave other decisions before"
+    ):
         compare_adaptively(REQUEST, empty_workspace, Console())
 
 
 def test_a_dry_run_starts_nothing(
     empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run shows the runs of the next look, trains none and writes no design."""
+    """A dry run shows the runs of the next interim analysis, trains none and writes no design."""
     experiment = stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     rehearsal = AdaptiveRequest(targets=("alpha",), group=4, interims=4, dry_run=True)
     assert compare_adaptively(rehearsal, empty_workspace, Console()) == 0
     assert "8 runs × 100 environment steps" in (output := capsys.readouterr().out)
-    assert "Look 1 of 4: ppo, a2c; at most 32 runs in total" in output
+    assert "Interim analysis 1 of 4: ppo, a2c; at most 32 runs in total" in output
     assert not experiment.paths.adaptive.exists()
     assert {} == trained["runs"]
 
@@ -290,7 +292,7 @@ def test_a_dry_run_of_another_design_shows_no_decision(
 def test_rounding_differences_between_processors_are_accepted(
     empty_workspace: Workspace, trained: dict[str, Any], factor: float, same: bool
 ) -> None:
-    """A look counts as the same if its numbers differ only by rounding."""
+    """An interim analysis counts as the same if its numbers differ only by rounding."""
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     assert compare_adaptively(REQUEST, empty_workspace, Console()) == 0
     path = empty_workspace.layout.experiment("alpha").adaptive
@@ -300,7 +302,9 @@ def test_rounding_differences_between_processors_are_accepted(
     if same:
         assert compare_adaptively(REQUEST, empty_workspace, Console()) == 0
     else:
-        with pytest.raises(RecordError, match="look 1 at alpha gave other decisions before"):
+        with pytest.raises(
+            RecordError, match="interim analysis 1 at alpha gave other decisions before"
+        ):
             compare_adaptively(REQUEST, empty_workspace, Console())
 
 
@@ -310,14 +314,16 @@ def test_a_nan_score_stops_the_comparison_with_a_message(
     """A completed run whose score is NaN stops the comparison with an error."""
     trained["score"] = lambda label, seed: float("nan") if seed == 1 else 1.0 * seed
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
-    with pytest.raises(RecordError, match="the next look needs 2 runs that ended without a score"):
+    with pytest.raises(
+        RecordError, match="the next interim analysis needs 2 runs that ended without a score"
+    ):
         compare_adaptively(REQUEST, empty_workspace, Console())
 
 
 def test_a_dry_run_has_a_json_document(
     empty_workspace: Workspace, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With --json there is one document with the runs of the next look."""
+    """With --json there is one document with the runs of the next interim analysis."""
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     rehearsal = AdaptiveRequest(
         targets=("alpha",), group=4, interims=4, overrides=QUICK, dry_run=True
@@ -348,17 +354,19 @@ def test_a_dry_run_of_a_changed_design_is_refused(
     stored(empty_workspace.layout, "alpha", PPO, A2C, test=1)
     assert compare_adaptively(REQUEST, empty_workspace, Console()) == 0
     other = AdaptiveRequest(targets=("alpha",), group=8, interims=4, overrides=QUICK, dry_run=True)
-    with pytest.raises(RecordError, match="frozen at its first look"):
+    with pytest.raises(RecordError, match="frozen at its first interim analysis"):
         compare_adaptively(other, empty_workspace, Console())
 
 
-def test_a_look_with_a_finally_failed_run_trains_nothing(
+def test_an_interim_analysis_with_a_finally_failed_run_trains_nothing(
     empty_workspace: Workspace, trained: dict[str, Any]
 ) -> None:
-    """A failed run of the next look stops the comparison before training."""
+    """A failed run of the next interim analysis stops the comparison before training."""
     experiment = stored(empty_workspace.layout, "alpha", PPO, A2C, test=2)
     experiment.attempt(1, failed())
-    with pytest.raises(RecordError, match="the next look needs 1 run that ended without a score"):
+    with pytest.raises(
+        RecordError, match="the next interim analysis needs 1 run that ended without a score"
+    ):
         compare_adaptively(REQUEST, empty_workspace, Console())
     assert {} == trained["runs"]
 

@@ -66,7 +66,7 @@ def test_printed_commands_work(
     assert (empty_workspace.folder / "reports" / "alpha" / "report.html").stat().st_size > 0
     app(sequential, standalone_mode=False)
     output = capsys.readouterr().out
-    assert "ppo is better than a2c, decided at look 1 of 5" in output
+    assert "ppo is better than a2c, decided at interim analysis 1 of 5" in output
     after_report, after_sequential = steps(output)
     assert ["compare", "alpha"] == after_report == after_sequential
     app(after_sequential, standalone_mode=False)
@@ -88,7 +88,7 @@ def test_a_frozen_design_is_continued(
     assert ["compare", "alpha", "--adaptive", *expected.split()] == sequential
     app(sequential, standalone_mode=False)
     output = output_of("alpha", overrides=("alpha=1e-9",))
-    assert "To see the decisions of the looks: rlexp compare alpha --adaptive" in output
+    assert "To see the decisions of the interim analyses: rlexp compare alpha --adaptive" in output
 
 
 @pytest.mark.parametrize("reason", ["listed", "experiments", "tuning", "failed"])

@@ -62,11 +62,11 @@ class AdaptiveRequest:
 
     Attributes:
         targets: Labels of one experiment, or the experiment.
-        group: Number of new seeds per label at each look.
-        interims: Maximum number of looks.
+        group: Number of new seeds per label at each interim analysis.
+        interims: Maximum number of interim analyses.
         family: The procedure that controls the family-wise error rate: `holm`, `bonferroni` or
             `maxt`.
-        dry_run: Whether to return the runs of the next look and start nothing.
+        dry_run: Whether to return the runs of the next interim analysis and start nothing.
         restart: Whether to replace a frozen design by this one.
         overrides: Changed settings of `conf/report.yaml`, and of executor and trackers.
         command: The command as the user typed it.
@@ -91,11 +91,11 @@ class AdaptiveComparison:
 
     Attributes:
         experiment: The name of the experiment.
-        design: The design, which was frozen before the first look.
-        looks: Number of looks so far.
-        finished: Whether every pair is decided, or the last look was made.
+        design: The design, which was frozen before the first interim analysis.
+        looks: Number of interim analyses so far.
+        finished: Whether every pair is decided, or the last interim analysis was made.
         pairs: The decision on every pair.
-        runs: Number of runs that the looks used.
+        runs: Number of runs that the interim analyses used.
         trained: Number of runs that were started.
         fixed_design: Number of runs that the design needs if nothing is decided early.
         saved: Number of runs of the fixed design that need not be trained.
@@ -120,12 +120,12 @@ class AdaptiveComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextLook:
-    """The runs that the next look of a sequential comparison needs.
+    """The runs that the next interim analysis of a sequential comparison needs.
 
     Attributes:
         experiment: The name of the experiment.
-        look: The number of the look, from 1; null if the present scores are sufficient.
-        looks: Maximum number of looks.
+        look: The number of the interim analysis, from 1; null if the present scores are sufficient.
+        looks: Maximum number of interim analyses.
         wanted: Labels that need a further group of seeds.
         plan: The plan of the missing runs; null if no run is missing.
         most_runs: Maximum number of runs that the design needs.
@@ -187,7 +187,7 @@ def compare_adaptively(
 
 @dataclass(frozen=True, slots=True)
 class _Preparation:
-    """Checks the runs of each look before they start, as `rlexp run` does.
+    """Checks the runs of each interim analysis before they start, as `rlexp run` does.
 
     Attributes:
         request: The request of the command.
@@ -238,12 +238,13 @@ def _until_decided(
     paths: ExperimentPaths,
     preparation: _Preparation,
 ) -> AdaptiveComparison:
-    """Make looks and launch the runs of the next look until the comparison is finished."""
+    """Make interim analyses, and launch the runs of the next, until the comparison is finished."""
     request, workspace = preparation.request, preparation.workspace
     while True:
         evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
         looked = analyse(design, evidence)
-        # Earlier looks are compared with the file, so that a score that changed since is noticed.
+        # Earlier interim analyses are compared with the file, so that a score
+        # that changed since is noticed.
         for number, decided in looked.decisions.items():
             record_look(paths, number, decided)
         if looked.finished:
@@ -269,7 +270,7 @@ def _dry_run(
     workspace: Workspace,
     observer: Observer,
 ) -> AdaptiveComparison | NextLook:
-    """The runs of the next look, or the decisions of a design that is frozen and finished."""
+    """The runs of the next interim analysis, or the decisions of a finished, frozen design."""
     evidence = collect_evidence([paths.name], Phase.TEST, workspace)
     looked = analyse(design, evidence)
     frozen = None if request.restart else read_matching_design(paths, design)
@@ -350,7 +351,7 @@ def _plan(
 
 
 def _grown(experiment: Experiment, looked: InterimAnalysis, design: FrozenDesign) -> Experiment:
-    """The experiment with the seeds that the next look needs of every undecided label."""
+    """The experiment with the seeds that the next interim analysis needs of every undecided label."""
     needed, planned = (looked.looks + 1) * design.group, len(experiment.seeds.seeds(Phase.TEST))
     most = max(needed, planned)
     counts = {
@@ -416,10 +417,10 @@ def _check_seeds(experiment: Experiment) -> None:
 def _check_scores(
     looked: InterimAnalysis, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
 ) -> None:
-    """Refuse a look that needs a run which failed, before other runs are trained for it.
+    """Refuse an interim analysis that needs a failed run, before other runs are trained for it.
 
     Raises:
-        RecordError: A run of the next look has ended without a score.
+        RecordError: A run of the next interim analysis has ended without a score.
     """
     seeds = range((looked.looks + 1) * design.group)
     scoreless = failed_for_good(evidence)
@@ -432,7 +433,7 @@ def _without_score(members: Sequence[PlannedRun], paths: ExperimentPaths) -> str
     names = [member.name for member in members]
     again = shlex.join(["rlexp", "logs", names[0]] if names else ["rlexp", "show", paths.name])
     return (
-        f"the next look needs {format_count(len(names), 'run')} that ended without a score "
-        f"({', '.join(names[:3])}); to see why: {again}; to repeat failed runs, add --retry to the "
+        f"the next interim analysis needs {format_count(len(names), 'run')} that ended without "
+        f"a score ({', '.join(names[:3])}); to see why: {again}; to repeat failed runs, add --retry to the "
         "'rlexp run' command of the experiment; or start another experiment with failures=worst"
     )
