@@ -86,9 +86,9 @@ $(MULTI_OBJECTIVE): MODULES := mo_gymnasium
 
 COMPILED := .venv-compiled/ready
 $(COMPILED): EXTRAS := compiled
-$(COMPILED): MODULES := jax, gymnax
+$(COMPILED): MODULES := jax, gymnax, brax
 # gymnax excludes this version of Gymnasium, and works with it. It does not name all that it imports.
-$(COMPILED): PACKAGES := flax seaborn six
+$(COMPILED): PACKAGES := flax seaborn six brax==0.14.2
 $(COMPILED): UNPINNED := gymnax==1.0.1
 
 # JAX takes 380 MB. Its tests have a process of their own: JAX starts threads, and the ordinary tests fork.

@@ -7,13 +7,17 @@ can score a policy. Observations are flattened to one vector.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+
+from rlexp.environments.twin_task import (
+    TwinTask,
+    check_version,
+    installed_version,
+    with_own_types,
+)
 
 if TYPE_CHECKING:
     import jax
@@ -37,9 +41,7 @@ class GymnaxTwin:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        installed = _installed_version()
-        if self.version != installed:
-            raise ValueError(f"version={self.version}, but gymnax {installed} is installed")
+        check_version("gymnax", self.version)
 
     def made(self) -> tuple[Any, Any]:
         """The environment of gymnax with its parameters.
@@ -64,7 +66,7 @@ class GymnaxTwin:
         """Return the state at the start of an episode, with its observation."""
         environment, parameters = self.made()
         observation, state = environment.reset_env(key, parameters)
-        return _typed((state, observation))
+        return with_own_types((state, observation))
 
     def observe(self, state: Parts) -> "jax.Array":
         """Return the observation as a vector of 32-bit floats."""
@@ -82,14 +84,12 @@ class GymnaxTwin:
         observation, following, reward, terminated, _ = environment.step_env(
             key, state[0], action, parameters
         )
-        parts = _typed((following, observation))
+        parts = with_own_types((following, observation))
         return parts, jnp.float32(reward), jnp.bool_(terminated)
 
 
-class GymnaxTask(gymnasium.Env[Any, Any]):
+class GymnaxTask(TwinTask):
     """A task of gymnax on the host, which scores policies; register it with `max_episode_steps`."""
-
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium declares it in this way)
 
     def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
         """Make the task.
@@ -101,72 +101,13 @@ class GymnaxTask(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: gymnax has no such task or parameter, or a space is neither Box nor Discrete.
         """
-        import jax
-
-        self._twin = GymnaxTwin(name, _installed_version(), settings or {})
-        environment, parameters = self._twin.made()
-        self.observation_space = _flat(environment.observation_space(parameters))
-        self.action_space = _actions(environment.action_space(parameters))
-        self._begin = jax.jit(self._twin.reset)
-        self._advance = jax.jit(self._twin.step)
-        self._keys = jax.jit(jax.random.split)
-        self._key: Any = None
-        self._state: Any = None
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode; its random numbers follow from the seed of the task.
-
-        Raises:
-            ValueError: The task was registered without a time limit.
-        """
-        import jax
-
-        super().reset(seed=seed, options=options)
-        # Gymnasium gives the limit to a wrapper, and removes it from the specification of this task.
-        known = gymnasium.registry.get(self.spec.id) if self.spec is not None else None
-        if known is None or known.max_episode_steps is None:
-            raise ValueError(
-                "a task of gymnax needs its time limit: register it with max_episode_steps=…"
-            )
-        drawn = int(self.np_random.integers(1 << 32, dtype=np.uint32))
-        self._key, key = self._keys(jax.random.PRNGKey(np.uint32(drawn)))
-        self._state = self._begin(key)
-        return self._observation(), {}
-
-    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Take one step; the time limit is that of the registered task."""
-        self._key, key = self._keys(self._key)
-        self._state, reward, terminated = self._advance(key, self._state, action)
-        return self._observation(), float(reward), bool(terminated), False, {}
-
-    def _observation(self) -> NDArray[np.float32]:
-        return np.asarray(self._twin.observe(self._state))
-
-
-def _typed(parts: Parts) -> Parts:
-    """Arrays with types of their own: a loop of JAX refuses a number of Python that becomes an array."""
-    import jax
-    import jax.numpy as jnp
-
-    def typed(value: Any) -> "jax.Array":
-        return jax.lax.convert_element_type(value, jnp.asarray(value).dtype)
-
-    typed_parts: Parts = jax.tree.map(typed, parts)
-    return typed_parts
-
-
-def _installed_version() -> str:
-    """The version of gymnax.
-
-    Raises:
-        ValueError: It is not installed.
-    """
-    try:
-        return version("gymnax")
-    except PackageNotFoundError as error:
-        raise ValueError("gymnax is not installed") from error
+        twin = GymnaxTwin(name, installed_version("gymnax"), settings or {})
+        environment, parameters = twin.made()
+        super().__init__(
+            twin,
+            _flat(environment.observation_space(parameters)),
+            _actions(environment.action_space(parameters)),
+        )
 
 
 def _flat(space: Any) -> spaces.Box:

@@ -34,8 +34,11 @@ APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"compil
 
 OF_NOTEBOOKS = {"IPython"}
 """Modules that are imported only in a process that has imported them already: a notebook."""
-CANNOT_BE_DECLARED = {"gymnax"}
-"""Modules of packages that exclude the version of Gymnasium that rlexp needs: no extra can name both."""
+CANNOT_BE_DECLARED = {"brax", "gymnax"}
+"""Modules of packages that users install for tasks of their own.
+
+gymnax excludes the version of Gymnasium that rlexp needs, so no extra can name both. Brax is maintained no more.
+"""
 
 
 def test_every_import_is_declared() -> None:
