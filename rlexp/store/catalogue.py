@@ -47,10 +47,10 @@ def stamp_of(run: RunPaths, attempts: int) -> Stamp:
     """
     # Strings and `os.lstat`: this is done for each of thousands of runs.
     folder = str(run.folder)
-    stamp = [*_of_file(f"{folder}/spec.json"), *_of_folder(f"{folder}/attempts")]
+    stamp = [*numbers_of_file(f"{folder}/spec.json"), *_of_folder(f"{folder}/attempts")]
     for number in range(1, attempts + 1):
-        stamp += _of_file(f"{folder}/attempts/{number}/events.jsonl")
-        stamp += _of_file(f"{folder}/attempts/{number}/verdict.json")
+        stamp += numbers_of_file(f"{folder}/attempts/{number}/events.jsonl")
+        stamp += numbers_of_file(f"{folder}/attempts/{number}/verdict.json")
     return stamp
 
 
@@ -123,7 +123,8 @@ def _numbers(entry: os.DirEntry[str]) -> tuple[bool, bool, int, int, int, int]:
     return *kind, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _of_file(path: str) -> tuple[int, ...]:
+def numbers_of_file(path: str) -> tuple[int, ...]:
+    """The numbers of a file in a stamp; `NO_FILE` where it is missing."""
     try:
         status = os.lstat(path)
     except OSError:

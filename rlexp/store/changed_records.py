@@ -5,8 +5,9 @@ score asks for them. `rlexp verify` and reports compare all files.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.ledger import ExpectedRecords, SealedAttempt
@@ -24,10 +25,12 @@ class ChangedRecords:
     Attributes:
         paths: The experiment.
         broken: Whether the ledger, as far as it was read, is damaged or was changed itself.
+        sum_of: Returns the sha256 of a file; None where it is unreadable.
     """
 
     paths: ExperimentPaths
     broken: bool = False
+    sum_of: Callable[[Path], str | None] = sum_of_file
     _stamp: tuple[int, ...] | None = None
     _runs: Mapping[str, Mapping[int, SealedAttempt]] = field(default_factory=dict)
 
@@ -38,11 +41,11 @@ class ChangedRecords:
         """
         if self._stamp is None:
             self._read()
-        changed = tuple(_changed(run, self._runs.get(run.folder.name, {})))
+        changed = tuple(self._differing(run))
         # The run may have been removed and made again since the ledger was read.
         if changed and self._stamp != _stamp_of(self.paths):
             self._read()
-            changed = tuple(_changed(run, self._runs.get(run.folder.name, {})))
+            changed = tuple(self._differing(run))
         return changed
 
     def _read(self) -> None:
@@ -55,6 +58,20 @@ class ChangedRecords:
         self.broken = bool(ledger and ledger.breaks)
         self._runs = ExpectedRecords.of(ledger.entries if ledger else ()).runs
 
+    def _differing(self, run: RunPaths) -> Iterator[str]:
+        attempts = self._runs.get(run.folder.name, {})
+        # A later attempt may replace a file of an earlier one, so its sum comes last.
+        expected = {
+            path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()
+        }
+        for path, text in expected.items():
+            if path.rpartition("/")[2] in DECISIVE and self.sum_of(run.folder / path) != text:
+                yield path
+        for number in attempts:
+            verdict = f"attempts/{number}/verdict.json"
+            if verdict not in expected and os.path.lexists(run.folder / verdict):
+                yield verdict
+
 
 def _stamp_of(paths: ExperimentPaths) -> tuple[int, ...]:
     try:
@@ -62,15 +79,3 @@ def _stamp_of(paths: ExperimentPaths) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _changed(run: RunPaths, attempts: Mapping[int, SealedAttempt]) -> Iterator[str]:
-    # A later attempt may replace a file of an earlier one, so its sum comes last.
-    expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
-    for path, text in expected.items():
-        if path.rpartition("/")[2] in DECISIVE and sum_of_file(run.folder / path) != text:
-            yield path
-    for number in attempts:
-        verdict = f"attempts/{number}/verdict.json"
-        if verdict not in expected and os.path.lexists(run.folder / verdict):
-            yield verdict

@@ -17,7 +17,8 @@ from command_line import typed
 from stored_runs import PROVENANCE, configuration, stored, study
 from viewing import Client, served
 
-from rlexp.app.commands.judge.report import compute_report
+from rlexp.app.commands.judge import report as report_case
+from rlexp.app.commands.judge.report import compute_report_in_stages
 from rlexp.app.commands.look import view as use_case
 from rlexp.cli.look.page_server import PageServer
 from rlexp.protocol.seeds import Phase
@@ -146,13 +147,13 @@ def test_two_viewers_share_one_computation(
 ) -> None:
     """A page is computed once for all viewers, and not again while the records stay."""
     computed = []
-    compute = compute_report
+    compute = compute_report_in_stages
 
     def counted(*arguments: object) -> object:
         computed.append(threading.get_ident())
         return compute(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(use_case, "compute_report", counted)
+    monkeypatch.setattr(use_case, "compute_report_in_stages", counted)
     monkeypatch.setattr(use_case, "PAGE_AGE", 0.0)
     stored(study(tmp_path).layout, "alpha").complete(0, 10.0)
     with served(study(tmp_path)) as client:
@@ -233,9 +234,9 @@ def test_a_large_experiment_has_scores_before_its_comparisons(
     def waits(*arguments: object) -> object:
         computing.set()
         shown.wait(120)
-        return compute_report(*arguments)  # type: ignore[arg-type]
+        return compute_report_in_stages(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(use_case, "compute_report", waits)
+    monkeypatch.setattr(use_case, "compute_report_in_stages", waits)
     monkeypatch.setattr(use_case, "LARGE", 9)
     labels = ("ppo", "a2c", "dqn")
     experiment = stored(study(tmp_path).layout, "alpha", *map(configuration, labels))
@@ -255,6 +256,41 @@ def test_a_large_experiment_has_scores_before_its_comparisons(
         assert "being compared" not in page
         assert "Verdict on every pair" in page
         assert "" == client.get("alpha/state.json").state["computing"]
+
+
+def test_a_new_page_of_many_pairs_comes_before_their_intervals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a run has ended, the page with its score is there while intervals are computed."""
+    computing, shown = threading.Event(), threading.Event()
+
+    def waits(*arguments: object) -> Iterator[object]:
+        early, complete = compute_report_in_stages(*arguments)  # type: ignore[arg-type]
+        yield early
+        computing.set()
+        shown.wait(120)
+        yield complete
+
+    labels = ("ppo", "a2c", "dqn")
+    monkeypatch.setattr(report_case, "STAGED", len(labels))
+    monkeypatch.setattr(use_case, "PAGE_AGE", 0.0)
+    experiment = stored(study(tmp_path).layout, "alpha", *map(configuration, labels))
+    for label in labels:
+        for seed in range(2):
+            experiment.complete(seed, 10.0 * seed, label=label)
+    with served(study(tmp_path)) as client:
+        client.until("alpha/", lambda s: s["version"] and not s["computing"])
+        old = client.get("alpha/state.json").state
+        monkeypatch.setattr(use_case, "compute_report_in_stages", waits)
+        experiment.complete(2, 70.0, label="ppo")
+        client.until("alpha/", lambda _: computing.is_set())
+        early = client.get("alpha/state.json").state
+        assert early["version"] != old["version"]
+        assert "intervals" in early["computing"]
+        assert "7 of 9 test runs finished" in client.get("alpha/").content.decode()
+        shown.set()
+        complete = client.until("alpha/", lambda s: not s["computing"])
+        assert complete["version"] not in {old["version"], early["version"]}
 
 
 def test_phase_and_settings_are_those_of_the_report(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
+from rlexp.app.reading.run_memory import FileSums, RunMemory
 from rlexp.app.reading.summary import StoredEntry
 from rlexp.engine.run_in_flight import read_progress
 from rlexp.errors import RecordError, RlexpError
@@ -91,6 +92,29 @@ class ExperimentScan:
         return of_all + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
 
 
+Planned = Mapping[str, tuple[Configuration, RunSpec]]
+
+
+@dataclass(slots=True)
+class ScanMemory:
+    """What a process has read of an experiment, for its next scan.
+
+    Attributes:
+        runs: The ended runs with their curves.
+        sums: The sums of their files.
+    """
+
+    runs: RunMemory[StoredRun] = field(default_factory=RunMemory)
+    sums: FileSums = field(default_factory=FileSums)
+    _definition: tuple[Experiment, Planned] | None = None
+
+    def definition(self, experiment: Experiment) -> tuple[Experiment, Planned]:
+        """An experiment and its planned runs; equal experiments are one object."""
+        if self._definition is None or self._definition[0] != experiment:
+            self._definition = experiment, _planned(experiment)
+        return self._definition
+
+
 def mismatch_text(experiment: str, runs: Sequence[str], *, ledger_is_broken: bool) -> str | None:
     """What differs from the ledger of an experiment, on one line; None where nothing does."""
     verb = "differs" if len(runs) == 1 else "differ"
@@ -111,7 +135,11 @@ def run_mismatch(run: RunPaths) -> str | None:
 
 @collector_paused()
 def survey(
-    paths: ExperimentPaths, *, brief: bool = False, in_place: bool = True
+    paths: ExperimentPaths,
+    *,
+    brief: bool = False,
+    in_place: bool = True,
+    memory: ScanMemory | None = None,
 ) -> ExperimentScan:
     """Read an experiment's folder; unreadable files are reported as problems, never raised.
 
@@ -123,18 +151,23 @@ def survey(
         brief: Whether records without curves suffice, which the catalogue holds. For a sweep they
             do not: its trials are judged by their curves.
         in_place: Whether the catalogue may be written into the folder of the experiment.
+        memory: What this process read of the experiment before; it is used for full records.
     """
     try:
         experiment, problem = read_experiment(paths), None
-        planned = _planned(experiment)
+        experiment, planned = (
+            memory.definition(experiment) if memory else (experiment, _planned(experiment))
+        )
     except (RlexpError, *READ_ERRORS) as error:
         experiment, problem, planned = None, _describe_error(error, paths.folder), {}
     catalogue = catalogue_of(paths, in_place=in_place)
     from_catalogue = brief and (experiment is None or experiment.sweep is None)
+    if memory:
+        catalogue.records.sum_of = memory.sums.of
     read = (
         (lambda run, spec: catalogue.look(run, read_intact, spec))
         if from_catalogue
-        else (lambda run, _: catalogue.compare(read_intact(run)))
+        else (lambda run, spec: catalogue.compare(_in_full(run, spec, memory)))
     )
     try:
         runs = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
@@ -174,9 +207,6 @@ def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
     return matches[0] if matches else _unlabelled(spec)
 
 
-Planned = Mapping[str, tuple[Configuration, RunSpec]]
-
-
 def _planned(experiment: Experiment) -> Planned:
     """Every run that is planned or may be, by name; of trials that share a run, the first one's."""
     pairs = [pair for phase in Phase for pair in experiment.specs(phase)]
@@ -204,11 +234,7 @@ def _look(
     name = paths.folder.name
     configuration, spec = planned.get(name, (None, None))
     try:
-        stored = read(paths, spec)
-        read_spec = stored.record.spec
-        if spec is not None and read_spec is not spec and repr(read_spec) == repr(spec):
-            # Equal specifications are shared, to save memory where there are thousands of runs.
-            stored = replace(stored, record=replace(stored.record, spec=spec))
+        stored = _sharing(read(paths, spec), spec)
         configuration = configuration or _unlabelled(stored.record.spec)
     except (RlexpError, *READ_ERRORS) as error:
         return ScannedRun(
@@ -226,6 +252,23 @@ def _look(
         planned=spec is not None,
         problem=_problem(stored, foreign=experiment is not None and spec is None),
     )
+
+
+def _in_full(paths: RunPaths, spec: RunSpec | None, memory: ScanMemory | None) -> StoredRun:
+    """A run with its curves, from the memory if it holds it."""
+    if memory is None:
+        return read_intact(paths)
+    return memory.runs.recall(
+        paths, spec, lambda: _sharing(read_intact(paths), spec), lambda s: s.record.is_over
+    )
+
+
+def _sharing(stored: StoredRun, spec: RunSpec | None) -> StoredRun:
+    """The run; equal specifications are shared, to save memory where there are thousands of runs."""
+    present = stored.record.spec
+    if spec is None or present is spec or repr(present) != repr(spec):
+        return stored
+    return replace(stored, record=replace(stored.record, spec=spec))
 
 
 def read_now(paths: RunPaths) -> StoredRun:

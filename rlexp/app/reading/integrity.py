@@ -5,7 +5,7 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,12 +74,18 @@ Attempts = Mapping[int, SealedAttempt]
 
 
 @collector_paused()
-def examine(survey: ExperimentScan, head: str | None = None) -> Integrity:
+def examine(
+    survey: ExperimentScan,
+    head: str | None = None,
+    *,
+    sum_of: Callable[[Path], str | None] = sum_of_file,
+) -> Integrity:
     """Compare an experiment's folder with its ledger.
 
     Args:
         survey: The content of the folder.
         head: The first characters of the sum of a ledger line that the user noted earlier, if any.
+        sum_of: Returns the sha256 of a file of a run; None where it is unreadable.
     """
     paths, findings = survey.paths, IntegrityFindings()
     # The ledger gets a document's sum before the document is written. Reading the documents first,
@@ -92,7 +98,7 @@ def examine(survey: ExperimentScan, head: str | None = None) -> Integrity:
         findings.find(RecordKind.REWRITTEN, text)
     if ledger:
         _documents(paths, documents, account, findings)
-    compare_runs(paths, account, findings)
+    compare_runs(paths, account, findings, sum_of)
     _as_read(survey, findings)
     sealed = [a for attempts in account.runs.values() for a in attempts.values()]
     return Integrity(
@@ -131,7 +137,10 @@ def refuse_changed(results: Iterable[Integrity], run: str | None = None) -> None
 
 
 def compare_runs(
-    paths: ExperimentPaths, account: ExpectedRecords, findings: IntegrityFindings
+    paths: ExperimentPaths,
+    account: ExpectedRecords,
+    findings: IntegrityFindings,
+    sum_of: Callable[[Path], str | None] = sum_of_file,
 ) -> None:
     """Compare every run that is in the ledger or in the folder."""
     try:
@@ -144,7 +153,7 @@ def compare_runs(
         for sealed in attempts.values():
             findings.own(name, sealed.files)
     for name, attempts in account.runs.items():
-        _run(paths.run(name), attempts, findings)
+        _run(paths.run(name), attempts, findings, sum_of)
     for name, attempts in account.gone.items():
         if name in present:
             findings.find(
@@ -167,7 +176,12 @@ def _gone(name: str, attempts: Attempts, findings: IntegrityFindings) -> None:
     )
 
 
-def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None:
+def _run(
+    run: RunPaths,
+    attempts: Attempts,
+    findings: IntegrityFindings,
+    sum_of: Callable[[Path], str | None],
+) -> None:
     """Compare the files of a run with the ledger; the last attempt's entry for a file decides."""
     name = run.folder.name
     if not os.path.lexists(run.folder):
@@ -176,7 +190,7 @@ def _run(run: RunPaths, attempts: Attempts, findings: IntegrityFindings) -> None
     findings.attempts += len(attempts)
     # A later attempt may replace a file of an earlier one, so its sum comes last.
     expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
-    sums = {path: sum_of_file(run.folder / path) for path in expected}
+    sums = {path: sum_of(run.folder / path) for path in expected}
     wrong = {path: text for path, text in sums.items() if text != expected[path]}
     added = {path: a for a in attempts for path in _added(run, attempts[a])}
     findings.matching += sum(

@@ -19,6 +19,7 @@ from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
 from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.summary_card import summary_card, uncompared_card
 from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand, SummaryCard
@@ -65,9 +66,22 @@ def read_phase(name: str | None) -> Phase | None:
     return Phase(name) if name else None
 
 
-def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
-    """Compute every section of a report."""
-    inquiry = context_of(evidence, parts)
+def make_report(
+    evidence: Evidence,
+    parts: ReportParts,
+    memory: ResultMemory | None = None,
+    *,
+    pair_intervals: bool = True,
+) -> ReportDocument:
+    """Compute every section of a report.
+
+    Args:
+        evidence: The runs.
+        parts: Sections, metrics and settings.
+        memory: Results of an earlier report with the same metrics.
+        pair_intervals: Whether differences of pairs get intervals, which take most of the time.
+    """
+    inquiry = replace(context_of(evidence, parts, memory), pair_intervals=pair_intervals)
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
@@ -136,13 +150,16 @@ def card_of(context: ReportContext) -> SummaryCard:
     return summary_card(context, curves=False, intervals=labels <= FEW_LABELS)
 
 
-def context_of(evidence: Evidence, parts: ReportParts) -> ReportContext:
+def context_of(
+    evidence: Evidence, parts: ReportParts, memory: ResultMemory | None = None
+) -> ReportContext:
     """What sections and the card of a report are computed from."""
     return ReportContext(
         evidence=in_units_of_scores(evidence, parts.settings),
         settings=parts.settings,
         metrics=parts.metrics,
         sections=tuple(parts.sections),
+        memory=memory or ResultMemory(),
     )
 
 

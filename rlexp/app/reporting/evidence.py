@@ -1,13 +1,15 @@
 """Collects evidence from the targets of a command: whole experiments, or single labels."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
+    ScanMemory,
     ScannedRun,
     survey,
     with_measurements,
@@ -19,12 +21,13 @@ from rlexp.app.sweeps.evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.records.run import State
+from rlexp.records.integrity import Integrity
+from rlexp.records.run import RunRecord, State
 from rlexp.records.system_metrics import SystemUsage, summarise_usage
-from rlexp.reports.evidence.runs import Evidence, PlannedRun, unambiguous
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, logged_series, unambiguous
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.store.files import read_file
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.system_metrics import read_all_measurements
@@ -44,6 +47,45 @@ def read_target(text: str) -> Target:
     return Target(experiment, label or None)
 
 
+@dataclass(frozen=True, slots=True)
+class RememberedMember:
+    """A planned run, and what it was made from besides its files.
+
+    Attributes:
+        record: Its record, which the scan remembers.
+        measurements: Whether it has what its learner logged.
+        member: The planned run.
+    """
+
+    record: RunRecord
+    measurements: bool
+    member: PlannedRun
+
+    def serves(self, run: ScannedRun, *, measurements: bool) -> bool:
+        """Whether the planned run is that of a scanned run."""
+        return (
+            # The memory of the scan returns the same object while no file of the run changes.
+            run.stored is not None
+            and run.stored.record is self.record
+            and (run.configuration, run.problem)
+            == (self.member.configuration, self.member.problem)
+            and measurements == self.measurements
+        )
+
+
+@dataclass(slots=True)
+class EvidenceMemory:
+    """What a process has collected from the records, for the next time.
+
+    Attributes:
+        scans: The ended runs, by experiment.
+        members: The planned runs, by their folders.
+    """
+
+    scans: dict[str, ScanMemory] = field(default_factory=lambda: defaultdict(ScanMemory))
+    members: dict[RunPaths, RememberedMember] = field(default_factory=dict)
+
+
 def collect_evidence(
     targets: Sequence[str],
     phase: Phase | None,
@@ -53,6 +95,7 @@ def collect_evidence(
     integrity: bool = False,
     measurements: bool = False,
     enter: bool = False,
+    memory: EvidenceMemory | None = None,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
 
@@ -66,25 +109,30 @@ def collect_evidence(
         integrity: Whether to compare the records with their ledgers, which reads every file.
         measurements: Whether to read what learners logged, which is most of a journal.
         enter: Whether to enter looks in the register; otherwise they are only counted.
+        memory: What this process collected before.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = _scans(parsed_targets, workspace)
+    scans = _scans(parsed_targets, workspace, memory)
     chosen = phase or _common_phase(scans)
     members = [
         m
         for name in scans
         for m in _members(
-            scans[name], _labels(name, parsed_targets), chosen, measurements=measurements
+            scans[name],
+            _labels(name, parsed_targets),
+            chosen,
+            measurements=measurements,
+            memory=memory.members if memory else {},
         )
     ]
     # Two experiments may use the same label for different configurations.
     names = unambiguous(_configurations(members))
     renamed = dict(zip(_configurations(members), names, strict=True))
-    labelled = [replace(m, label=renamed[m.experiment, m.label, m.task]) for m in members]
+    labelled = [_labelled(m, renamed[m.experiment, m.label, m.task]) for m in members]
     evidence = Evidence(
         phase=chosen,
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
@@ -99,7 +147,7 @@ def collect_evidence(
         ),
         folders={n: str(s.paths.folder) for n, s in scans.items()},
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
-        integrity=tuple(examine(s) for s in scans.values()) if integrity else (),
+        integrity=tuple(_examined(s, memory) for s in scans.values()) if integrity else (),
         running=sum(
             f.stored is not None and f.stored.record.state is State.RUNNING
             for s in scans.values()
@@ -109,13 +157,28 @@ def collect_evidence(
     return with_looks(evidence, workspace.layout, enter=enter)
 
 
-def _scans(targets: Sequence[Target], workspace: Workspace) -> dict[str, ExperimentScan]:
+def _labelled(member: PlannedRun, label: str) -> PlannedRun:
+    # Not replaced without need: what a planned run has computed stays with it.
+    return member if member.label == label else replace(member, label=label)
+
+
+def _examined(scan: ExperimentScan, memory: EvidenceMemory | None) -> Integrity:
+    return examine(scan, sum_of=memory.scans[scan.paths.name].sums.of) if memory else examine(scan)
+
+
+def _scans(
+    targets: Sequence[Target], workspace: Workspace, memory: EvidenceMemory | None
+) -> dict[str, ExperimentScan]:
     """The experiments of the targets, as read from disk, by name.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
     """
-    scans = {t.experiment: survey(workspace.experiment(t.experiment)) for t in targets}
+    names = dict.fromkeys(t.experiment for t in targets)
+    scans = {
+        name: survey(workspace.experiment(name), memory=memory.scans[name] if memory else None)
+        for name in names
+    }
     for name, scan in scans.items():
         if scan.experiment is None:
             raise RecordError(f"{scan.problem}; 'rlexp ls {name}' lists its runs")
@@ -155,16 +218,27 @@ def _check_label(target: Target, scan: ExperimentScan) -> None:
 
 
 def _members(
-    scan: ExperimentScan, labels: frozenset[str] | None, phase: Phase, *, measurements: bool
+    scan: ExperimentScan,
+    labels: frozenset[str] | None,
+    phase: Phase,
+    *,
+    measurements: bool,
+    memory: dict[RunPaths, RememberedMember],
 ) -> Iterator[PlannedRun]:
     provenances: dict[bytes, Mapping[str, Any]] = {}
     for run in scan.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                member = _member(scan.paths, run, provenances)
-                record = with_measurements(run.stored) if measurements else member.record
-                yield replace(member, record=record)
+                known = memory.get(run.stored.paths)
+                if known is None or not known.serves(run, measurements=measurements):
+                    member = _member(scan.paths, run, provenances)
+                    if measurements:
+                        series = logged_series(with_measurements(run.stored))
+                        member = replace(member, series=series)
+                    known = RememberedMember(run.stored.record, measurements, member)
+                    memory[run.stored.paths] = known
+                yield known.member
 
 
 def _member(

@@ -1,5 +1,7 @@
 """Values that are computed again in the background, one at a time and with a share of one core."""
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -7,6 +9,9 @@ from threading import Condition, Thread
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+NICENESS = 10
+"""Priority of the computations. A training on the same core then takes nine tenths of it."""
 
 
 class BackgroundWorker:
@@ -33,8 +38,20 @@ class BackgroundWorker:
         self._jobs.put(job)
 
     def _work(self) -> None:
+        _lower_priority()
         while True:
             self._jobs.get()()
+
+
+def _lower_priority() -> None:
+    """Let trainings go first; the threads that this thread starts have its priority.
+
+    Only Linux has a priority for each thread. The lowest priority of all would be too low: beside
+    a training on every core, a page would take minutes.
+    """
+    if sys.platform == "linux":
+        present = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, max(present, NICENESS))
 
 
 class Refreshed(Generic[T]):

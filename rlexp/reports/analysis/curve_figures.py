@@ -140,8 +140,21 @@ def task_curves(
         task: The name of the task.
         single: Whether lines of single runs are added to the aggregates.
     """
-    every = [view.read(report.evidence, label, task) for label in report.evidence.labels]
-    return [DrawnCurves(curves, _lines(report, view, curves, single=single)) for curves in every]
+    return [
+        report.memory.recall(
+            ("curves", view.name, view.x, task, label, single),
+            (report.evidence.cell(label, task), report.settings, view.of_scores),
+            partial(_drawn, report, view, label, task, single=single),
+        )
+        for label in report.evidence.labels
+    ]
+
+
+def _drawn(
+    report: ReportContext, view: CurveView, label: str, task: str, *, single: bool
+) -> DrawnCurves:
+    curves = view.read(report.evidence, label, task)
+    return DrawnCurves(curves, _lines(report, view, curves, single=single))
 
 
 def most_points(drawn: Sequence[DrawnCurves]) -> int:

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Lt
 
 from rlexp.metrics import Metric
 from rlexp.metrics.estimate import Estimator
+from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.aggregate import CENTRE_BY_CUT, Aggregate, Cut
 from rlexp.stats.resampling import Resampling
@@ -89,3 +90,5 @@ class ReportContext:
     pair_intervals: bool = True
     computed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Cache of results that several sections need, by name."""
+    memory: ResultMemory = field(default_factory=ResultMemory, repr=False, compare=False)
+    """Results that a later report of this process uses again."""

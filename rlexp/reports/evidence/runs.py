@@ -46,7 +46,8 @@ class PlannedRun:
     """A planned run with its record.
 
     `provenance` is that of its last attempt, or empty. `system` is what the run used of its
-    machine; None where it was not measured.
+    machine; None where it was not measured. `series` is what was logged in training, where the
+    caller has collected it (`logged_series`).
     """
 
     experiment: str
@@ -56,6 +57,7 @@ class PlannedRun:
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
     problem: str | None = None
     system: SystemUsage | None = None
+    series: Mapping[str, LoggedSeries] | None = field(default=None, repr=False)
 
     @property
     def task(self) -> str:
@@ -93,17 +95,8 @@ class PlannedRun:
 
     @cached_property
     def logged(self) -> Mapping[str, LoggedSeries]:
-        """What was logged in training, by the name of the metric.
-
-        These are the learner's metrics and the values of evaluations in training. The later of
-        two values of one metric at one step counts.
-        """
-        points: dict[str, dict[int, tuple[float, float]]] = {}
-        events: list[Measured | Evaluated] = [*self.record.measurements]
-        for event in (*events, *self.record.evaluations):
-            for name, value in logged_values(event):
-                points.setdefault(name, {})[event.step] = event.time, value
-        return {name: _series(points[name]) for name in sorted(points)}
+        """What was logged in training, by the name of the metric; see `logged_series`."""
+        return logged_series(self.record) if self.series is None else self.series
 
     @cached_property
     def heights(self) -> NDArray[np.float64]:
@@ -115,6 +108,20 @@ class PlannedRun:
     def is_evaluated(self) -> bool:
         """Whether the run has evaluations, at increasing steps."""
         return len(self.steps) > 0 and bool((np.diff(self.steps) > 0).all())
+
+
+def logged_series(record: RunRecord) -> Mapping[str, LoggedSeries]:
+    """What was logged in training, by the name of the metric.
+
+    These are the learner's metrics and the values of evaluations in training. The later of two
+    values of one metric at one step counts.
+    """
+    points: dict[str, dict[int, tuple[float, float]]] = {}
+    events: list[Measured | Evaluated] = [*record.measurements]
+    for event in (*events, *record.evaluations):
+        for name, value in logged_values(event):
+            points.setdefault(name, {})[event.step] = event.time, value
+    return {name: _series(points[name]) for name in sorted(points)}
 
 
 def _series(points: Mapping[int, tuple[float, float]]) -> LoggedSeries:

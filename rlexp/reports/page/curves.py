@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
@@ -146,8 +147,14 @@ def curve_paths(
     return [
         CurvePath(kind=kind, style=styles[line.label], d=d)
         for kind, line in _layers(lines)
-        if (d := DRAWN[kind](line, x, y))
+        if (d := _drawn(kind, line, x, y))
     ]
+
+
+# A live page draws the same lines again and again. A page of 1,000 runs has about 3,000 paths.
+@lru_cache(maxsize=8192)
+def _drawn(kind: str, line: FigureLine, x: AxisScale, y: AxisScale) -> str:
+    return DRAWN[kind](line, x, y)
 
 
 def axis_data(drawn: AxisScale, title: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The section of the probability of improvement between every two labels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -81,7 +81,9 @@ def _pairs(report: ReportContext) -> list[ImprovementPair]:
         for (a, b), shared in zip(both, tasks, strict=True)
         if shared
     ]
-    intervals = map(limited, probabilities_of_improvement(sides, report.settings.resampling))
+    intervals = iter(
+        _probabilities([pair for pair, t in zip(both, tasks, strict=True) if t], sides, report)
+    )
     # `sides`, and so both iterators, leave out the pairs without a common task.
     runs = iter([(x.n, y.n) for x, y in sides])
     return [
@@ -90,6 +92,28 @@ def _pairs(report: ReportContext) -> list[ImprovementPair]:
         )
         for (a, b), shared in zip(both, tasks, strict=True)
     ]
+
+
+def _probabilities(
+    pairs: Sequence[tuple[str, str]],
+    sides: Sequence[tuple[TaskScores, TaskScores]],
+    report: ReportContext,
+) -> list[Interval]:
+    """The probability of improvement of each pair; only pairs with other scores are computed."""
+    resampling = report.settings.resampling
+    names = [("probability of improvement", *pair) for pair in pairs]
+    scores = dict(zip(names, sides, strict=True))
+    bases = {
+        name: (resampling, [(side.values.tobytes(), side.sizes) for side in both])
+        for name, both in scores.items()
+    }
+    return report.memory.recall_each(
+        names,
+        bases,
+        lambda new: map(
+            limited, probabilities_of_improvement([scores[name] for name in new], resampling)
+        ),
+    )
 
 
 def _together(

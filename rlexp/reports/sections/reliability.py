@@ -78,12 +78,24 @@ def of_training(report: ReportContext, task: str, label: str) -> LabelReliabilit
     Steps are in per cent of the budget. Returns are normalised by the anchors of the task where it
     has any.
     """
-    return _assessed(report, task, label, TRAINING)
+    return _remembered(report, task, label, TRAINING)
 
 
 def of_final_policies(report: ReportContext, task: str, label: str) -> LabelReliability:
     """Metrics of the final episodes of the completed runs."""
-    return _assessed(report, task, label, ROLLOUTS)
+    return _remembered(report, task, label, ROLLOUTS)
+
+
+def _remembered(
+    report: ReportContext, task: str, label: str, kind: ReliabilityKind
+) -> LabelReliability:
+    # With observed scores as anchors, the runs of other labels change the scale.
+    scale = scale_of(task, report.evidence, report.settings)
+    return report.memory.recall(
+        ("reliability", kind.of, task, label),
+        (report.evidence.cell(label, task), report.settings, scale),
+        lambda: _assessed(report, task, label, kind),
+    )
 
 
 def _assessed(

@@ -9,9 +9,9 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,7 +28,7 @@ from rlexp.app.reporting.build import (
     with_annotations,
     with_commands,
 )
-from rlexp.app.reporting.evidence import collect_evidence, read_target
+from rlexp.app.reporting.evidence import EvidenceMemory, collect_evidence, read_target
 from rlexp.app.reporting.films import film_addresses, stamp_of_films, with_films
 from rlexp.app.reporting.next_commands import card_commands, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
@@ -37,6 +37,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.look import CountedLooks
+from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.catalogue import SETTLED, stamp_of_tree
@@ -47,6 +48,11 @@ from rlexp.store.lease import is_held
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
 
+STAGED = 7
+"""Labels from which on the intervals of pairs come after the rest of a report, where a page waits.
+
+Seven labels have 21 pairs. From 16 pairs on, only one table shows these intervals.
+"""
 LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
 IGNORED = frozenset(
@@ -142,6 +148,19 @@ class ReportSummary:
             notices=tuple(Callout(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
             failed_checks=tuple(map(str, content["failed_checks"])),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMemory:
+    """What a process keeps of a report for the next one with the same settings.
+
+    Attributes:
+        evidence: What was read.
+        results: What was computed.
+    """
+
+    evidence: EvidenceMemory = field(default_factory=EvidenceMemory)
+    results: ResultMemory = field(default_factory=ResultMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +344,54 @@ def _make(
 
 
 def compute_report(
-    request: ReportRequest, parts: ReportParts, workspace: Workspace, *, enter: bool = False
+    request: ReportRequest,
+    parts: ReportParts,
+    workspace: Workspace,
+    *,
+    enter: bool = False,
 ) -> tuple[Evidence, ReportDocument]:
     """The evidence of a report and its content; nothing is written, unless `enter` enters looks.
 
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
     """
-    evidence = collect_evidence(
+    memory = ReportMemory()
+    evidence = _evidence(request, parts, workspace, memory, enter=enter)
+    return evidence, _study(request, parts, workspace, memory, evidence)
+
+
+def compute_report_in_stages(
+    request: ReportRequest, parts: ReportParts, workspace: Workspace, memory: ReportMemory
+) -> Iterator[tuple[ReportDocument, bool]]:
+    """A report without the intervals of pairs, where there are many pairs, and then the report.
+
+    Each comes with whether it is complete.
+
+    Args:
+        request: What is reported.
+        parts: Sections, metrics and settings; the same for one memory.
+        workspace: The workspace.
+        memory: What this process kept of an earlier report; the new report is added.
+
+    Raises:
+        RlexpError: A target or the phase is unknown, or a definition cannot be read.
+    """
+    evidence = _evidence(request, parts, workspace, memory, enter=False)
+    if len(evidence.labels) >= STAGED:
+        early = _study(request, parts, workspace, memory, evidence, pair_intervals=False)
+        yield early, False
+    yield _study(request, parts, workspace, memory, evidence), True
+
+
+def _evidence(
+    request: ReportRequest,
+    parts: ReportParts,
+    workspace: Workspace,
+    memory: ReportMemory,
+    *,
+    enter: bool,
+) -> Evidence:
+    return collect_evidence(
         request.targets,
         read_phase(request.phase),
         workspace,
@@ -340,26 +399,42 @@ def compute_report(
         integrity=True,
         measurements="measurements" in parts.sections,
         enter=enter,
+        memory=memory.evidence,
     )
-    study = make_report(evidence, parts)
+
+
+def _study(
+    request: ReportRequest,
+    parts: ReportParts,
+    workspace: Workspace,
+    memory: ReportMemory,
+    evidence: Evidence,
+    *,
+    pair_intervals: bool = True,
+) -> ReportDocument:
+    """The report of evidence, with next commands, notes and films."""
+    study = make_report(evidence, parts, memory.results, pair_intervals=pair_intervals)
     commands = card_commands(
         request.targets, request.overrides, evidence, study, parts.settings, workspace
     )
     study = with_commands(study, tuple(commands), winner_overrides(evidence))
     experiments = [workspace.experiment(e.name) for e in evidence.experiments]
-    study = with_films(with_annotations(study, experiments), evidence, workspace)
-    return evidence, study
+    return with_films(with_annotations(study, experiments), evidence, workspace)
 
 
 def compute_brief_report(
-    request: ReportRequest, parts: ReportParts, workspace: Workspace
+    request: ReportRequest, parts: ReportParts, workspace: Workspace, memory: ReportMemory
 ) -> ReportDocument:
     """The card of a report with scores and learning curves, and without comparisons.
+
+    What is read of the runs is added to `memory`.
 
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
     """
-    evidence = collect_evidence(request.targets, read_phase(request.phase), workspace, enter=False)
+    evidence = collect_evidence(
+        request.targets, read_phase(request.phase), workspace, memory=memory.evidence
+    )
     return make_brief_report(evidence, parts)
 
 

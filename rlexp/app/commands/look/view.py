@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 from rlexp.app.commands.judge.report import (
     IGNORED,
+    ReportMemory,
     ReportRequest,
     compute_brief_report,
-    compute_report,
+    compute_report_in_stages,
 )
 from rlexp.app.commands.look.list_runs import ExperimentRow, experiment_row
 from rlexp.app.commands.look.status import ExperimentStatus, RunningRun, experiment_status
@@ -116,7 +117,7 @@ class PageState:
         lines: What is shown above the page; the first line is the state.
         bars: The progress of running runs.
         problems: What is wrong with the records.
-        computing: A sentence while there is no page yet; else empty.
+        computing: A sentence while there is no page yet, or a part of it is missing; else empty.
     """
 
     version: str
@@ -154,6 +155,7 @@ class ViewedPage:
         page: The page.
         answer: The answer of its report; empty without a report.
         films: The films that it links, by the names of their documents.
+        computing: A sentence about what is not yet on it; empty where it is complete.
     """
 
     records: str
@@ -161,6 +163,7 @@ class ViewedPage:
     page: RenderedPage
     answer: str
     films: Mapping[str, EpisodeFilm]
+    computing: str = ""
 
 
 class ExperimentView:
@@ -171,18 +174,18 @@ class ExperimentView:
         self._viewer = viewer
         self.state = Refreshed(viewer.states, self._read_state, STATE_AGE)
         self.page = Refreshed(viewer.pages, self._make_page, PAGE_AGE)
-        self._first: ViewedPage | None = None
+        self._early: ViewedPage | None = None
+        """The page of the records while a part of it is still computed."""
+        self._memory = ReportMemory()
 
     def page_document(self) -> ViewDocument:
         """The present page; before the first one, a page that says so."""
-        patience = PATIENCE if self.page.value is None else 0.0
-        computed = self.page.latest(patience) or self._first
+        computed = self._present(PATIENCE if self.page.value is None else 0.0)
         return _as_document(self._notice(WAITING) if computed is None else computed.page)
 
     def state_document(self) -> ViewDocument:
         """The state of the experiment and the version of its page, as JSON."""
-        state, complete = self.state.latest(STATE_PATIENCE), self.page.latest()
-        page = complete or self._first
+        state, page = self.state.latest(STATE_PATIENCE), self._present()
         if state is None:
             return _state_document(PageState(version="", running=False, lines=(READING,)))
         status = state.status
@@ -193,13 +196,20 @@ class ExperimentView:
                 lines=tuple(_state_lines(status)),
                 bars=tuple(map(_bar, status.running[:MOST_BARS])),
                 problems=status.problems,
-                computing="" if complete else COMPARING if page else WAITING,
+                computing=page.computing if page else WAITING,
             )
         )
 
+    def _present(self, patience: float = 0.0) -> ViewedPage | None:
+        """The page of the newest records that any page was computed from."""
+        complete, early = self.page.latest(patience), self._early
+        # The early page stays until the complete one of the same records has taken its place.
+        is_newer = early and (complete is None or complete.records != early.records)
+        return early if is_newer else complete
+
     def film_document(self, name: str) -> ViewDocument | None:
         """A film that the present page links; None for any other name, and for a changed file."""
-        page = self.page.value
+        page = self._present()
         film = page.films.get(name) if page else None
         if film is None:
             return None
@@ -273,41 +283,52 @@ class ExperimentView:
         assert state is not None
         if former is not None and former.records == state.records:
             return former
-        if former is None and state.row.planned >= LARGE:
-            # Comparisons of many runs take long: the scores are shown while they are computed.
-            self._first = self._page_of(self._report(brief=True), state)
-        page = self._page_of(self._report(), state)
-        self._first = None
+        self._early = None
+        for page in self._pages(state, is_first=former is None):
+            if page.computing:
+                self._early = page
         return page
 
-    def _page_of(self, study: ReportDocument, state: RecordedState) -> ViewedPage:
+    def _pages(self, state: RecordedState, *, is_first: bool) -> Iterator[ViewedPage]:
+        """The pages of a state: early ones of large experiments, and the complete one.
+
+        Where a report cannot be computed, the last page gives the reason.
+        """
+        viewer = self._viewer
+        request = ReportRequest(
+            targets=(self.paths.name,), phase=viewer.phase, overrides=viewer.overrides
+        )
+        of = (request, viewer.parts, viewer.workspace, self._memory)
+        try:
+            if is_first and state.row.planned >= LARGE:
+                # Comparisons of many runs take long: the scores are shown while they are computed.
+                yield self._page_of(compute_brief_report(*of), state, COMPARING)
+            for study, is_complete in compute_report_in_stages(*of):
+                yield self._page_of(study, state, "" if is_complete else INVERTING)
+        except RlexpError as error:
+            yield self._page_of(_notice(self.paths.name, _mask(str(error))), state)
+        # Damaged records of one experiment must not end the pages of the others.
+        except Exception as error:  # noqa: BLE001
+            reason = f"the records of {self.paths.name} cannot be reported: {error!r}"
+            yield self._page_of(_notice(self.paths.name, _mask(reason)), state)
+
+    def _page_of(
+        self, study: ReportDocument, state: RecordedState, computing: str = ""
+    ) -> ViewedPage:
         number = _digest(repr(study))
         folder = self._viewer.workspace.folder
         linked = served_films(study, folder)
         addresses = {film.file: embedded_film(film, folder) for film in study.films}
         addresses |= {film.file: name for name, film in linked.items()}
         page = render_page(study, LiveContent(version=number, home="../"), addresses)
-        answer = study.card.text if study.card else ""
         return ViewedPage(
-            records=state.records, version=number, page=page, answer=answer, films=linked
+            records=state.records,
+            version=number,
+            page=page,
+            answer=study.card.text if study.card else "",
+            films=linked,
+            computing=computing,
         )
-
-    def _report(self, *, brief: bool = False) -> ReportDocument:
-        """The report, or its brief form; where it cannot be computed, a page with the reason."""
-        viewer = self._viewer
-        try:
-            request = ReportRequest(
-                targets=(self.paths.name,), phase=viewer.phase, overrides=viewer.overrides
-            )
-            if brief:
-                return compute_brief_report(request, viewer.parts, viewer.workspace)
-            return compute_report(request, viewer.parts, viewer.workspace)[1]
-        except RlexpError as error:
-            reason = str(error)
-        # Damaged records of one experiment must not end the pages of the others.
-        except Exception as error:  # noqa: BLE001
-            reason = f"the records of {self.paths.name} cannot be reported: {error!r}"
-        return _notice(self.paths.name, _mask(reason))
 
     def _notice(self, text: str) -> RenderedPage:
         return render_page(_notice(self.paths.name, text), LiveContent(version="", home="../"))
@@ -417,6 +438,7 @@ class Viewer:
 
 WAITING = "The page is being computed."
 COMPARING = "The comparisons and the details are being computed."
+INVERTING = "The intervals of the differences of pairs are being computed."
 READING = "The records are being read."
 
 

@@ -1,0 +1,111 @@
+"""What one process has read of ended runs and of files, so that it reads each of them once.
+
+`rlexp view` looks at an experiment again and again while runs end. Files of an ended run stay the
+same, and a stamp (inode, size and times) shows when they do not. Everything is in memory only.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from rlexp.store.catalogue import (
+    SETTLED,
+    Stamp,
+    is_settled,
+    numbers_of_file,
+    stamp_before_reading,
+    stamp_of,
+)
+from rlexp.store.layout import RunPaths
+from rlexp.store.ledger import sum_of_file
+
+T = TypeVar("T")
+
+BESIDE_THE_JOURNAL = ("attempt.json", "provenance.json", "system.jsonl")
+"""Files of an attempt that a report reads besides those that the record is made from."""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRun(Generic[T]):
+    """A value that was made from the files of a run.
+
+    Attributes:
+        stamp: The stamp of the files.
+        attempts: The number of attempts that the stamp covers.
+        basis: What the value was made from besides the files.
+        value: The value.
+    """
+
+    stamp: Stamp
+    attempts: int
+    basis: object
+    value: T
+
+
+@dataclass(slots=True)
+class RunMemory(Generic[T]):
+    """Values that were made from the files of runs, by the names of the runs."""
+
+    _runs: dict[str, RememberedRun[T]] = field(default_factory=dict)
+
+    def recall(
+        self, run: RunPaths, basis: object, make: Callable[[], T], lasts: Callable[[T], bool]
+    ) -> T:
+        """The value of a run; it is made again where a file or the basis has changed.
+
+        Args:
+            run: The files of the run.
+            basis: What the value depends on besides the files; it is compared by `==`.
+            make: Makes the value from the files.
+            lasts: Whether a value depends on nothing but the files and the basis. The record of a
+                running run also depends on its process.
+        """
+        name = run.folder.name
+        known = self._runs.get(name)
+        if known and known.stamp == _stamp(run, known.attempts) and known.basis == basis:
+            return known.value
+        # The stamp is taken before reading: a change in between then makes the value invalid.
+        numbered = stamp_before_reading(run)
+        attempts = len(run.attempts()) if numbered else 0
+        stamp = _stamp(run, attempts)
+        value = make()
+        if numbered and lasts(value) and is_settled(stamp, time.time(), SETTLED):
+            self._runs[name] = RememberedRun(stamp, attempts, basis, value)
+        else:
+            self._runs.pop(name, None)
+        return value
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Forget the runs that are gone."""
+        for name in self._runs.keys() - set(names):
+            del self._runs[name]
+
+
+@dataclass(slots=True)
+class FileSums:
+    """The sha256 of files, each computed once while the file stays the same."""
+
+    _sums: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+
+    def of(self, path: Path) -> str | None:
+        """The sum of a file as `sum_of_file` returns it."""
+        name = str(path)
+        numbers = numbers_of_file(name)
+        known = self._sums.get(name)
+        if known and known[0] == numbers:
+            return known[1]
+        total = sum_of_file(path)
+        if total is not None and is_settled([*numbers], time.time(), SETTLED):
+            self._sums[name] = numbers, total
+        return total
+
+
+def _stamp(run: RunPaths, attempts: int) -> Stamp:
+    """The stamp of all files of a run that a report reads; see `stamp_of`."""
+    stamp = stamp_of(run, attempts)
+    for number in range(1, attempts + 1):
+        for name in BESIDE_THE_JOURNAL:
+            stamp += numbers_of_file(f"{run.folder}/attempts/{number}/{name}")
+    return stamp
