@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from textwrap import wrap
 from typing import Any
 
 SCORE_RULE_TEXTS = {
@@ -324,19 +323,6 @@ def safe_for_terminal(text: str, kept: str = "\n\t") -> str:
     return "".join(
         c if c.isprintable() or c in kept else "\N{REPLACEMENT CHARACTER}" for c in text
     )
-
-
-def folded(line: str, width: int) -> Sequence[str]:
-    """A line, folded between words; the further lines are indented deeper than the first one.
-
-    Args:
-        line: The line.
-        width: Columns of a line, at most.
-    """
-    if len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def first_sentence(text: str) -> tuple[str, str]:

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from rlexp.app.reading.summary import LabelSummary, PhaseSummary
     from rlexp.console import Console
     from rlexp.console.score_rows import ScoreRows
-    from rlexp.reports.drawing.blocks import Block, Panel, SummaryCard
+    from rlexp.reports.analysis.answer import Answer
+    from rlexp.reports.drawing.blocks import Block, Panel, SummaryCard, Table
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Show every detail; by default, only what fits one screen.")
 ]
 MOST_WARNINGS = 3
 """Most warnings of which the first sentence is printed."""
+PARAMETERS = "answer-parameters"
+"""The name of the table on the card of a sweep with the searched hyperparameters."""
 CAVEAT = "Warning: runs are missing or unusual, which weakens this answer; rlexp compare says how."
 """The line below an answer about data that are incomplete or unusual."""
 MOST_TASKS = 3
@@ -30,6 +33,8 @@ MOST_REACHED = 4
 """Most labels of which the runs that reached the threshold are counted one by one."""
 MOST_FAILURES = 3
 """Most runs without a score that are printed with the reason."""
+LONGEST_FAILURE = 155
+"""Characters of the line about such a run; the reason of an exception may quote whole arrays."""
 
 
 def with_full() -> str:
@@ -37,8 +42,8 @@ def with_full() -> str:
     return shlex.join(["rlexp", *sys.argv[1:], "--full"])
 
 
-def show_answer(card: "SummaryCard", console: "Console") -> None:
-    """Show the answer of a card, and what it rests on."""
+def show_answer(card: "SummaryCard | Answer", console: "Console") -> None:
+    """Show the answer, and what it rests on."""
     from rlexp.reports.drawing.blocks import Tone
 
     problem = "Problem: " if card.tone is Tone.PROBLEM else ""
@@ -51,21 +56,37 @@ def show_answer(card: "SummaryCard", console: "Console") -> None:
 
 
 def show_facts(card: "SummaryCard", console: "Console") -> None:
-    """Show the cost, and what is missing."""
+    """Show the cost, and what is missing; of several costs, the last one, which is their sum."""
+    costs = [name for name, _ in card.facts if name.startswith("Cost")]
     for name, text in card.facts:
-        console.paragraph(f"{name}: {text}.")
+        if name not in costs[:-1]:
+            console.paragraph(f"{name}: {text}.")
 
 
-def show_warnings(blocks: "Iterable[Block]", console: "Console", details: str) -> None:
+def show_warnings(
+    blocks: "Iterable[Block]",
+    console: "Console",
+    details: str,
+    *,
+    said: "SummaryCard | Answer | None",
+) -> None:
     """Show the first sentence of each warning that the answer does not already give.
 
-    `details` is the command that shows everything.
+    Args:
+        blocks: The warnings, among other blocks.
+        console: Where to print.
+        details: What shows everything: a command.
+        said: The answer.
     """
     from rlexp.reports.drawing.blocks import Callout, Tone
     from rlexp.text import first_sentence, format_count
 
     warnings = [
-        b.text for b in blocks if isinstance(b, Callout) and b.tone in {Tone.WARNING, Tone.PROBLEM}
+        b.text
+        for b in blocks
+        if isinstance(b, Callout)
+        and b.tone in {Tone.WARNING, Tone.PROBLEM}
+        and (said is None or not b.text.startswith(said.text))
     ]
     for text in warnings[:MOST_WARNINGS]:
         console.paragraph(f"Warning: {first_sentence(text)[0]}", style="yellow")
@@ -87,7 +108,8 @@ def show_short_comparison(result: "Comparison", console: "Console", details: str
     console.line()
     # The footnotes of the rows already say which intervals are too narrow.
     named = [part for part in result.parts if part.name in {"verdicts", "missing"}]
-    show_warnings((block for part in named for block in part.blocks), console, details)
+    blocks = (block for part in named for block in part.blocks)
+    show_warnings(blocks, console, details, said=result.card)
     show_facts(result.card, console)
 
 
@@ -215,6 +237,7 @@ def _rank(cell: "LabelSummary") -> float:
 def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     """The rule of the score, thresholds that were reached, failed runs, and restarts."""
     from rlexp.cli.summaries import failure_lines, rule_of
+    from rlexp.text import shorten_middle
 
     rules = dict.fromkeys(rule_of(cell) for cell in summary.cells)
     yield f"Score: {'; '.join(rules)}, {summary.phase} seeds."
@@ -223,7 +246,7 @@ def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
         cells = [cell for cell in measured if cell.threshold == threshold]
         yield f"Reached the task's threshold of {threshold:g}: {_reached(cells)}."
     failures = list(failure_lines(summary))
-    yield from failures[:MOST_FAILURES]
+    yield from (shorten_middle(line, LONGEST_FAILURE) for line in failures[:MOST_FAILURES])
     if len(failures) > MOST_FAILURES:
         yield f"and {len(failures) - MOST_FAILURES} more runs without a score: {all_of_them}"
     yield from (f"{sentence.rstrip('.')}." for sentence in summary.past.sentences())
@@ -241,11 +264,33 @@ def show_sweep_card(card: "SummaryCard", console: "Console", all_of_them: str) -
     for panel in () if card.intervals is None else card.intervals.panels:
         console.line()
         console.scores(_panel_rows(panel), all_of_them)
-    for table in card.tables:
-        console.line()
-        console.blocks([table])
-    console.line()
+    # The hyperparameters come first, because they say what was compared.
+    for table in reversed(card.tables):
+        for line in _lines_of_table(table, all_of_them):
+            console.paragraph(line)
     show_facts(card, console)
+
+
+def _lines_of_table(table: "Table", all_of_them: str) -> "Iterator[str]":
+    """The hyperparameters of the winner, or the optimism of its tuning score, as a line.
+
+    The page and `--full` have the tables, which would fill a second screen.
+    """
+    from rlexp.console.blocks import cell
+    from rlexp.text import first_sentence
+
+    if table.name != PARAMETERS:
+        yield from filter(None, [first_sentence(table.note)[1]])
+        return
+    *_, column = table.columns
+    names = [str(row[0]).rpartition(".")[2] for row in table.rows]
+    settings = " ".join(
+        f"{name if names.count(name) == 1 else row[0]}={cell(row[-1], column)}"
+        for name, row in zip(names, table.rows, strict=True)
+    )
+    yield f"{column.title}: {settings}"
+    if table.note:
+        yield f"All of its hyperparameters: {all_of_them}"
 
 
 def _panel_rows(panel: "Panel") -> "ScoreRows":

@@ -4,15 +4,17 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from rlexp.console.folding import WithoutTrailingSpaces, folded
 from rlexp.console.formatting import finite, json_text
 from rlexp.console.tables import ProgressLines, table_of
 from rlexp.store.secrets import mask_known, secret_values
-from rlexp.text import folded, is_utf_8, safe_for_terminal
+from rlexp.text import is_utf_8, safe_for_terminal
 
 if TYPE_CHECKING:
     from rlexp.console.score_rows import ScoreRows
@@ -56,6 +58,18 @@ def masked(text: str) -> str:
     return safe_for_terminal(mask_known(text, secret_values(os.environ)))
 
 
+def _for_terminal(console: RichConsole, text: str) -> Sequence[str]:
+    """The lines of a text, folded where the console is a terminal."""
+    if not console.is_terminal:
+        return [text]
+    return [*chain.from_iterable(folded(line, console.width) for line in text.split("\n"))]
+
+
+def _print_on_standard_error(text: str) -> None:
+    console = RichConsole(stderr=True)
+    print(*_for_terminal(console, text), sep="\n", file=sys.stderr)  # noqa: T201
+
+
 def _discard_output() -> None:
     # Replacing the file descriptor also silences Python's flush of standard output at exit.
     null_device = os.open(os.devnull, os.O_WRONLY)
@@ -72,19 +86,18 @@ class Console:
         self.quiet = quiet
         # With --json, progress goes to standard error, because standard output holds only JSON.
         self.out = _PipeSafeConsole(highlight=False, stderr=as_json)
+        self.out.push_render_hook(WithoutTrailingSpaces())
         if not self.out.is_terminal:
             # A file or a pipe has no width, so lines must not be folded.
             self.out.width = WIDEST
 
     def line(self, text: str = "") -> None:
-        """Print a line without interpreting markup; control characters are replaced."""
-        self.out.print(Text(safe_for_terminal(text)), soft_wrap=True)
+        """Print a line, on a terminal folded between words with the further lines indented.
 
-    def folded(self, text: str) -> None:
-        """Print a line, on a terminal folded between words with the further lines indented."""
-        lines = folded(text, self.out.width) if self.out.is_terminal else [text]
-        for line in lines:
-            self.line(line)
+        Markup is not interpreted, and control characters are replaced.
+        """
+        for part in _for_terminal(self.out, safe_for_terminal(text)):
+            self.out.print(Text(part), soft_wrap=True)
 
     def text(self, text: str) -> None:
         """Print a long text unchanged, except that control characters are replaced."""
@@ -100,11 +113,11 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a remark to standard error."""
-        print(masked(text), file=sys.stderr)  # noqa: T201
+        _print_on_standard_error(masked(text))
 
     def error(self, text: str) -> None:
         """Print an error to standard error, with secrets masked."""
-        print(f"rlexp: {masked(text)}", file=sys.stderr)  # noqa: T201
+        _print_on_standard_error(f"rlexp: {masked(text)}")
 
     def show(self, value: object, lines: Sequence[str]) -> None:
         """Print a result: its JSON value with `as_json`, else its lines."""
@@ -206,4 +219,5 @@ class Console:
 
         with Live(console=self.out, auto_refresh=False) as live:
             for lines in updates:
-                live.update(Text("\n".join(map(safe_for_terminal, lines))), refresh=True)
+                parts = (_for_terminal(self.out, safe_for_terminal(line)) for line in lines)
+                live.update(Text("\n".join(chain.from_iterable(parts))), refresh=True)

@@ -7,6 +7,7 @@ from rich.console import Console as RichConsole
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from rlexp.console.folding import INDENT, folded
 from rlexp.metrics.estimate_text import (
     digits_of,
     ends,
@@ -43,26 +44,19 @@ def show_blocks(out: RichConsole, blocks: Iterable[Block]) -> None:
             case Table():
                 _table(out, block)
             case Callout():
-                _print_notice(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone])
+                paragraph(out, f"{SIGNS[block.tone]}{block.text}", STYLES[block.tone], INDENT)
             case Text():
                 paragraph(out, block.text)
 
 
-def paragraph(out: RichConsole, text: str, style: str = "") -> None:
-    """Print a paragraph; a terminal folds it between words, and a pipe gets one line."""
-    out.print(RichText(safe_for_terminal(text), style), soft_wrap=not out.is_terminal)
+def paragraph(out: RichConsole, text: str, style: str = "", indent: str = "") -> None:
+    """Print a paragraph; a terminal folds it between words, and a pipe gets one line.
 
-
-def _print_notice(out: RichConsole, text: str, style: str) -> None:
-    """Print a paragraph with a hanging indent, so that the start of each notice is visible."""
-    if not out.is_terminal:
-        paragraph(out, text, style)
-        return
-    indent = " " * GAP
-    for line, line_text in enumerate(
-        RichText(safe_for_terminal(text), style).wrap(out, out.width - GAP)
-    ):
-        out.print(RichText(indent if line else "").append_text(line_text))
+    With `indent`, the further lines are indented, so that the start of each notice is visible.
+    """
+    shown = safe_for_terminal(text)
+    for line in folded(shown, out.width, indent) if out.is_terminal else [shown]:
+        out.print(RichText(line, style), soft_wrap=True)
 
 
 def _table(out: RichConsole, block: Table) -> None:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlexp.protocol.measures import RETURN, quantity_of
-from rlexp.text import format_score
+from rlexp.text import format_score, shorten_middle
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
+
+
+LONGEST_REASON = 120
+"""Characters of the reason why a run failed; an exception may quote whole arrays."""
 
 
 def progress(running: "RunInFlight") -> str:
@@ -42,7 +46,7 @@ def ending(record: "RunRecord", *, again: bool) -> str:
         f", score {format_score(record.score, separator='')}" if record.score is not None else ""
     )
     kind = f" ({record.failure})" if record.failure else ""
-    reason = f": {record.reason}" if record.reason else ""
+    reason = f": {shorten_middle(record.reason, LONGEST_REASON)}" if record.reason else ""
     more = "; trying again" if again else ""
     return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
 

@@ -305,11 +305,10 @@ def _say_detached(
     else:
         jobs_text = f"as {jobs} jobs" if jobs != 1 else "as one job"
     runs_text = f"{runs} runs are" if runs != 1 else "One run is"
-    observer.note(
-        f"{runs_text} queued {jobs_text} and will continue without this command; "
-        f"see: rlexp status {paths.name}; cancel them: rlexp cancel {paths.name}; "
-        "follow them again: repeat the same command"
-    )
+    observer.note(f"{runs_text} queued {jobs_text} and will continue without this command")
+    observer.note("To follow them again, repeat the same command")
+    observer.note(f"To see their progress: {shlex.join(['rlexp', 'status', paths.name])}")
+    observer.note(f"To cancel them: {shlex.join(['rlexp', 'cancel', paths.name])}")
 
 
 def _site(

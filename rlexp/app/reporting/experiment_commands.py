@@ -93,7 +93,9 @@ def reading_commands(state: ExperimentState) -> Iterator[NextCommand]:
     """The commands that show more about an experiment; every command is accepted in its state."""
     if state.complete:
         yield _next("see every detail", ["rlexp", "show", state.name, "--full"])
-    yield _next("see every run", ["rlexp", "ls", state.name])
+    # The details of a finished sweep name its runs, and its other commands fill the screen.
+    if not (state.complete and state.searched):
+        yield _next("see every run", ["rlexp", "ls", state.name])
     if state.complete and state.labels > 1 and not state.searched:
         yield _next("compare", ["rlexp", "compare", state.name])
     if state.complete or state.stopped:

@@ -67,14 +67,14 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
             console.note(f"Wrote {result.file}")
         return
     for line in _head_lines(result):
-        console.folded(line)
+        console.line(line)
     console.line()
     _show_parameters(result, console)
     console.line()
     for measured in result.scores:
-        console.folded(f"  {_score_line(measured, result.winner)}")
+        console.line(f"  {_score_line(measured, result.winner)}")
     for line in _comparison_lines(result):
-        console.folded(line)
+        console.line(line)
     if result.file is not None:
         console.line(f"Wrote {result.file}")
     for line in next_lines(result.next):

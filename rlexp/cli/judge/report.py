@@ -86,10 +86,13 @@ def _attachment_line(tracker: "ReportAttachment") -> str:
 
 
 def show_report(result: "ReportFiles", console: "Console") -> None:
-    """Show warnings, failed checks, the files of the report, its trackers, and next commands."""
+    """Show the answer, warnings, failed checks, the files of the report, trackers, next commands."""
+    from rlexp.cli.short_form import show_answer, show_warnings
     from rlexp.cli.summaries import next_lines
 
-    console.blocks(result.notices)
+    if result.answer is not None:
+        show_answer(result.answer, console)
+    show_warnings(result.notices, console, "see the report", said=result.answer)
     for text in result.failed_checks:
         console.line(f"Check failed: {text}")
     verb = "Unchanged, already written:" if result.unchanged else "Wrote"

@@ -73,8 +73,8 @@ def show_short_experiment(details: "ExperimentDetails", console: "Console") -> N
 
     full = _full_command(details)
     sweep = details.sweep is not None or details.sweep_problem is not None
-    for line in experiment_head_lines(details, latest=False):
-        console.folded(line)
+    for line in experiment_head_lines(details, short=True):
+        console.line(line)
     if sweep and details.card is not None:
         show_sweep_card(details.card, console, full)
     for summary in () if sweep else details.phases:
@@ -126,12 +126,13 @@ def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     yield from experiment_closing_lines(details)
 
 
-def experiment_head_lines(details: "ExperimentDetails", *, latest: bool = True) -> "Iterator[str]":
+def experiment_head_lines(details: "ExperimentDetails", *, short: bool = False) -> "Iterator[str]":
     """Names, tags, notes, the progress of a sweep, and sources: what precedes the scores.
 
     Args:
         details: The experiment.
-        latest: Whether to name the latest trials of a sweep.
+        short: Whether to leave out the latest trials of a sweep, and the progress of a sweep that
+            has ended, because its card has the result.
     """
     from rlexp.cli.look.status import sweep_status_lines
     from rlexp.text import format_count
@@ -139,7 +140,9 @@ def experiment_head_lines(details: "ExperimentDetails", *, latest: bool = True) 
     if details.former_names:
         yield f"formerly {', '.join(dict.fromkeys(details.former_names))}"
     yield from annotation_lines(details)
-    yield from sweep_status_lines(details.sweep, details.sweep_problem, latest=latest)
+    ended = details.sweep is not None and details.sweep.stage == "done"
+    if not (short and ended and details.card is not None):
+        yield from sweep_status_lines(details.sweep, details.sweep_problem, latest=not short)
     if details.origin is not None:
         yield f"Made from {details.origin}"
     for source, number in details.imported.items():

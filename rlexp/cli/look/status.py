@@ -1,7 +1,6 @@
 """`rlexp status`: shows the progress of experiments and sweeps."""
 
 import shlex
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,26 +48,15 @@ def status(
     if watch:
         _watch(experiment, current_workspace(), console)
     else:
-        lines = partial(status_lines, width=_width(console))
-        show_result(use_case(experiment, current_workspace()), console, lines)
+        show_result(use_case(experiment, current_workspace()), console, status_lines)
 
 
-def status_lines(result: "Status", width: int | None = None) -> "Iterator[str]":
-    """How far experiments are: the answer, one row for each, what runs now, and the next commands.
-
-    Args:
-        result: The progress of the experiments.
-        width: Columns of a line; None folds no line.
-    """
-    from rlexp.text import folded
-
+def status_lines(result: "Status") -> "Iterator[str]":
+    """How far experiments are: the answer, one row for each, what runs now, and the next commands."""
     if len(result.experiments) == 1:
-        lines = _lines_of_single(result.experiments[0])
+        yield from _lines_of_single(result.experiments[0])
     else:
-        lines = _lines_of_many(result.experiments)
-    for line in lines:
-        yield from [line] if width is None else folded(line, width)
-    # A command that is folded could not be pasted.
+        yield from _lines_of_many(result.experiments)
     yield from _next_lines(result.experiments)
 
 
@@ -193,11 +181,6 @@ def sweep_detail_lines(
         yield from (f"    {trial_line(trial)}" for trial in sweep.latest if latest)
 
 
-def _width(console: "Console") -> int | None:
-    """The columns of a terminal; None for a file or a pipe."""
-    return console.out.width if console.out.is_terminal else None
-
-
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:
     """Show the progress repeatedly until nothing runs; with `--json`, one document per line."""
     from rlexp.app.commands.look.status import watch
@@ -208,7 +191,7 @@ def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -
         for look in looks:
             console.json_line(document(look))
     else:
-        console.redraw([*status_lines(look, _width(console))] for look in looks)
+        console.redraw([*status_lines(look)] for look in looks)
 
 
 def _run_counts(status: "ExperimentStatus") -> str:

@@ -56,8 +56,12 @@ def garbage_lines(result: "GarbageCollection") -> "Iterator[str]":
                 f"so that these stay: finish it with 'rlexp resume {name}', or remove it with "
                 f"'rlexp rm {name}'"
             )
-    verb = "removed" if result.removed else "would remove"
-    yield f"{verb} {format_bytes(result.bytes)}"
+    if result.bytes:
+        yield f"{'removed' if result.removed else 'would remove'} {format_bytes(result.bytes)}"
+    elif result.experiments:
+        yield "nothing to remove"
+    else:
+        yield "nothing to remove: no finished run keeps more than its policy"
     yield from next_lines(result.next)
 
 

@@ -86,7 +86,7 @@ def config_search(
     word: Annotated[str, typer.Argument(help="A part of a name or of a meaning: lr, steps …")],
     as_json: Json = False,
 ) -> None:
-    """Search all settings and options by a part of a name or of a meaning."""
+    """Search settings and options by a part of a name or meaning."""
     from rlexp.app.commands.setup.configuration import search_configuration
 
     listing = search_configuration(word, current_workspace())

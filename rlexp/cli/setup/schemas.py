@@ -70,7 +70,7 @@ def show_schemas(schemas: "DocumentSchemas", console: "Console") -> None:
     ]
     console.table(rows, ["schema", "version", "description"])
     console.line(
-        "To see the fields of a document: rlexp config schema NAME; its JSON Schema: add --json"
+        "To see the fields of a document, or with --json its JSON Schema: rlexp config schema NAME"
     )
 
 

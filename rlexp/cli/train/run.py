@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from rlexp.console import Console
 
 WORDS = {
-    "algorithm=ppo": "what learns; to see all: rlexp config list algorithm",
+    "algorithm=ppo": "what learns; all: rlexp config list algorithm",
     "algorithm.gamma=0.98": "a hyperparameter; 0.98,0.99 compares two values",
     "agent.network=[64,64]": "the hidden layers",
-    "environment=cartpole": "the task; to see all: rlexp config list environment",
+    "environment=cartpole": "the task; all: rlexp config list environment",
     "environment.vector.count=4": "environments side by side in one run",
     "budget.steps=20000": "environment steps of one run",
     "seeds.test=5": "the number of runs of each configuration",
@@ -123,7 +123,9 @@ def show_outcome(outcome: "RunOutcome | RunPlan", console: "Console", *, full: b
         return
     for line in unchanged_lines(outcome):
         console.line(line)
-    console.line()
+    if outcome.ran:
+        # An empty line separates the answer from the progress of the runs.
+        console.line()
     details = shlex.join(["rlexp", "show", outcome.summary.experiment, "--full"])
     show_short_summary(outcome.summary, outcome.card, console, details)
     for line in (*problem_lines(outcome), *next_lines(outcome.next)):

@@ -142,13 +142,11 @@ def _show_short_outcome(outcome: "SweepOutcome", console: "Console") -> None:
     from rlexp.cli.summaries import next_lines
 
     _show_unchanged(outcome, console)
-    console.line()
     details = shlex.join(["rlexp", "show", outcome.experiment, "--full"])
     if outcome.report.card is not None:
         show_sweep_card(outcome.report.card, console, details)
     for sentence in outcome.past.sentences():
         console.paragraph(sentence)
-    console.line(f"Records: {outcome.folder}")
     for line in next_lines(outcome.next):
         console.line(line)
     _note_secrets(outcome, console)

@@ -1,5 +1,6 @@
 """`rlexp worker`: executes queued runs; with `--json`, it prints one JSON object per line."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,10 +77,15 @@ def worker(
 
 
 def worker_lines(outcome: "WorkerOutcome") -> "Iterator[str]":
-    """The reason why the worker executed no run, as lines; none if it executed some."""
+    """How many runs the worker executed, or why it executed none, as lines."""
     from rlexp.text import format_count
 
-    if outcome.executed or outcome.refused or outcome.interrupted:
+    if outcome.executed:
+        attempts = format_count(outcome.executed, "attempt")
+        yield f"executed queued runs of {outcome.experiment}: {attempts}"
+        yield f"To see the scores: {shlex.join(['rlexp', 'show', outcome.experiment])}"
+        return
+    if outcome.refused or outcome.interrupted:
         return
     if outcome.job is not None:
         yield (

@@ -11,7 +11,6 @@ from stored_sweeps import stored_sweep
 
 from rlexp.app.commands.look import status as status_command
 from rlexp.app.commands.look.status import RunningRun, status
-from rlexp.cli.look.status import status_lines
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.errors import RecordError
 from rlexp.records.events import Ending
@@ -90,18 +89,6 @@ def test_an_unreadable_sweep_is_reported(tmp_path: Path) -> None:
     assert "nowhere" in str(experiment.sweep_problem)
     for command in ("status", "show"):
         assert f"  {experiment.sweep_problem}\n" in rlexp(tmp_path, command, "made_up").out
-
-
-@pytest.mark.parametrize("names", [("alpha",), ("alpha", "beta")])
-def test_lines_fit_a_terminal_of_80_columns(tmp_path: Path, names: tuple[str, ...]) -> None:
-    """No line but a command, which has to be pasted, is longer than 80 columns."""
-    sweep = stored_sweep(tmp_path)
-    sweep.go_on()
-    for name in names:
-        stored(Layout(tmp_path / "runs"), name)
-    for experiment in ("made_up", None):
-        lines = [*status_lines(status(experiment, study(tmp_path)), 80)]
-        assert all(len(line) <= 80 for line in lines if not line.startswith("To ")), lines
 
 
 def test_every_experiment_has_a_row_and_the_unfinished_ones_a_command(

@@ -161,7 +161,7 @@ def test_a_finished_sweep_shows_its_outcome_and_runs_nothing(
         assert text in printed
     assert before == len(stored.paths.runs())
     commands = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("To ")]
-    assert ["show", "ls", "report", "best", "run", "compare"] == [
+    assert ["show", "report", "best", "run", "compare"] == [
         shlex.split(command)[1] for command in commands
     ]
 
@@ -314,9 +314,10 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     assert "tuned on CartPole-v1, test seeds" in printed
     assert "tuning seeds" not in printed
     short = rlexp(folder, "show", "made_up").out
-    assert "Mean score by phase" in short
+    assert "Mean score by phase" not in short
     assert "Optimism of tuning" in short
-    assert len(short.splitlines()) < 40
+    assert "n_epochs=" in short
+    assert len(short.splitlines()) <= 24
 
 
 def test_ls_never_averages_trials(tmp_path: Path) -> None:

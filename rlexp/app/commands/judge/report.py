@@ -37,6 +37,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.look import CountedLooks
+from rlexp.reports.analysis.answer import Answer
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
@@ -101,6 +102,7 @@ class ReportFiles(Displayed):
         files: The files of the report.
         unchanged: Whether an earlier command wrote the files, and nothing has changed since.
         labels: The compared labels.
+        answer: The answer of the report on one line, as on the card of the page; None where there is no card.
         notices: Verdicts, warnings, and missing runs.
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.
@@ -114,6 +116,7 @@ class ReportFiles(Displayed):
     files: tuple[Path, ...]
     unchanged: bool
     labels: tuple[str, ...]
+    answer: Answer | None
     notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
     attached: tuple[ReportAttachment, ...]
@@ -125,14 +128,19 @@ class ReportSummary:
     """The parts of a report that the command prints; see `ReportFiles`."""
 
     labels: tuple[str, ...]
+    answer: Answer | None
     notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
 
     @classmethod
     def of(cls, study: ReportDocument) -> "ReportSummary":
         """The summary of a report."""
+        card = study.card
         return cls(
             labels=study.labels,
+            answer=None
+            if card is None
+            else Answer(tone=card.tone, text=card.text, basis=card.basis),
             notices=tuple(
                 b for part in study.parts for b in part.blocks if isinstance(b, Callout)
             ),
@@ -143,8 +151,14 @@ class ReportSummary:
     def read(cls, content: Mapping[str, Any]) -> "ReportSummary":
         """The summary from its JSON values in the cache."""
         notices = content["notices"]
+        answer = content["answer"]
         return cls(
             labels=tuple(map(str, content["labels"])),
+            answer=None
+            if answer is None
+            else Answer(
+                tone=Tone(answer["tone"]), text=str(answer["text"]), basis=str(answer["basis"])
+            ),
             notices=tuple(Callout(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
             failed_checks=tuple(map(str, content["failed_checks"])),
         )
@@ -268,6 +282,7 @@ def report(
         files=written.files,
         unchanged=earlier is not None,
         labels=written.summary.labels,
+        answer=written.summary.answer,
         notices=written.summary.notices,
         failed_checks=written.summary.failed_checks,
         attached=attached,
