@@ -17,7 +17,6 @@ from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
-from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.summary_card import summary_card, uncompared_card
@@ -67,6 +66,8 @@ def read_phase(name: str | None) -> Phase | None:
 
 def make_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     """Compute every section of a report."""
+    from rlexp.reports.analysis.checklist import failed_checks
+
     inquiry = context_of(evidence, parts)
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(
