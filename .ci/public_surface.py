@@ -33,7 +33,7 @@ def commands() -> Iterator[str]:
     """Commands with their arguments and options."""
     from typer.main import get_command
 
-    from rlexp.cli import app
+    from rlexp.cli.every_command import app
 
     yield from _parameters("rlexp", get_command(app))
 

@@ -46,7 +46,7 @@ def commands_page() -> Iterator[str]:
     """The commands with their arguments and options."""
     import typer
 
-    from rlexp.cli import app
+    from rlexp.cli.every_command import app
 
     yield "# Commands\n\nWhat `rlexp COMMAND --help` prints, for every command.\n"
     yield from _command("rlexp", typer.main.get_command(app))

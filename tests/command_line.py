@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from rlexp.cli import app, main
+from rlexp.cli import main
+from rlexp.cli.every_command import app
 
 
 @dataclass(frozen=True, slots=True)

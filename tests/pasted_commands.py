@@ -41,7 +41,7 @@ PRELOAD = (
         "rlexp.app.execution.run_process",
     ),
     *(
-        "rlexp.cli",
+        "rlexp.cli.every_command",
         "rlexp.config.compose",
         "rlexp.app.commands.train.run",
         "rlexp.app.commands.train.sweep",

@@ -11,8 +11,8 @@ import typer.main
 from typer.testing import CliRunner
 from warm_processes import warm_process
 
-from rlexp.cli import app
 from rlexp.cli.command_panels import PANELS
+from rlexp.cli.every_command import app
 
 HEAVY = (
     *("gymnasium", "hydra", "numpy", "omegaconf", "stable_baselines3", "torch", "yaml"),
@@ -93,7 +93,9 @@ def test_help_is_shown(name: str) -> None:
     """`-h` works for every command and prints its usage."""
     words = name.split()[1:]
     command = [sys.executable, "-m", "rlexp", *words, "-h"]
-    with warm_process(("rlexp.cli",)).Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with warm_process(("rlexp.cli.every_command",)).Popen(
+        command, stdout=subprocess.PIPE, text=True
+    ) as process:
         output, _ = process.communicate(60.0)
     assert 0 == process.returncode
     assert f"{' '.join(words)} [" in output

@@ -36,8 +36,10 @@ RUNS = (
     ),
     *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
     *(
-        "rlexp.cli",
+        "rlexp.cli.every_command",
         "rlexp.app.commands.train.run",
+        "rlexp.app.execution.launch",
+        "rlexp.app.execution.preparation",
         "rlexp.app.commands.look.list_runs",
         "rlexp.app.reporting.mirror_entry",
         "rlexp.app.commands.exchange.reproduce",

@@ -4,16 +4,15 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result, document
-from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console import Console
-from rlexp.engine.run_in_flight import Watcher
-from rlexp.engine.sweep_view import ReadSweepView
 
-P = TypeVar("P", RunPlan, SweepOutline)
+if TYPE_CHECKING:
+    from rlexp.app.plans import RunPlan, SweepOutline
+    from rlexp.engine.run_in_flight import Watcher
+    from rlexp.engine.sweep_view import ReadSweepView
 
 
 class TerminalObserver:
@@ -36,30 +35,34 @@ class TerminalObserver:
         """Print a failure to standard error."""
         self._console.error(text)
 
-    def plan(self, plan: RunPlan) -> None:
+    def plan(self, plan: "RunPlan") -> None:
         """Show what is about to run."""
-        self._show(plan, run_plan_lines)
+        from rlexp.cli.plans import run_plan_lines
 
-    def sweep_plan(self, plan: SweepOutline) -> None:
+        self._show(plan, run_plan_lines(plan))
+
+    def sweep_plan(self, plan: "SweepOutline") -> None:
         """Show what a sweep is about to do."""
-        self._show(plan, sweep_plan_lines)
+        from rlexp.cli.plans import sweep_plan_lines
+
+        self._show(plan, sweep_plan_lines(plan))
 
     def finished(self, part: Result) -> None:
         """Show one of several results."""
         if self._finished is not None:
             self._finished(part)
 
-    def watch(self, total: int) -> AbstractContextManager[Watcher]:
+    def watch(self, total: int) -> "AbstractContextManager[Watcher]":
         """Show the progress of runs."""
         return self._console.watch(total)
 
-    def watch_sweep(self, view: ReadSweepView) -> AbstractContextManager[Watcher]:
+    def watch_sweep(self, view: "ReadSweepView") -> "AbstractContextManager[Watcher]":
         """Show the progress of a sweep."""
         return self._console.watch_sweep(view)
 
-    def _show(self, plan: P, lines: Callable[[P], Iterable[str]]) -> None:
+    def _show(self, plan: "RunPlan | SweepOutline", lines: Iterable[str]) -> None:
         if not self._console.as_json:
-            for line in lines(plan):
+            for line in lines:
                 self._console.line(line)
         elif not self._console.quiet:
             print(json.dumps({"plan": document(plan)}), file=sys.stderr)  # noqa: T201

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from packaging.specifiers import SpecifierSet
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
@@ -117,6 +115,9 @@ def installation_conflict(suite: Suite) -> str:
     except PackageNotFoundError:
         return ""
     # By default, a set of versions contains no pre-releases.
+    # Only a suite that conflicts with a package needs this import.
+    from packaging.specifiers import SpecifierSet
+
     fits = SpecifierSet(harmless).contains(installed, prereleases=True)
     return "" if fits else f"{suite.apart}, and {package} {installed} is installed"
 

@@ -27,7 +27,7 @@ from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import read_summary, tracked_experiment
 from rlexp.app.workspace import Workspace
-from rlexp.cli import app
+from rlexp.cli.every_command import app
 from rlexp.config.config_files import packaged_root
 from rlexp.config.report_settings import read_report
 from rlexp.metrics.estimate import Estimate

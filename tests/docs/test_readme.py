@@ -62,7 +62,7 @@ def test_tour_uses_every_command() -> None:
     """
     from typer.main import get_command
 
-    from rlexp.cli import app
+    from rlexp.cli.every_command import app
 
     commands = set(getattr(get_command(app), "commands", {}))
     used = {line.split()[1] for block in blocks(TOUR, "bash tour") for line in block.splitlines()}

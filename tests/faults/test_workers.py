@@ -98,6 +98,26 @@ def test_two_workers_do_each_run_once(study: StudyFolder, expected: dict[str, fl
     assert [] == orders(study)
 
 
+def test_a_worker_waits_for_a_command_that_begins_at_the_same_time(study: StudyFolder) -> None:
+    """A worker that finds no run waits for the first one of a command that has just been given."""
+    assert 0 == study.give("run", *OVERRIDES[:-1], "seeds.test=1", "-q")[0]
+    worker = study.start("worker", "x", *ONE_WORKER)
+    assert worker.stdout is not None
+    assert "no run is queued" in worker.stdout.readline()
+    code, output = study.give(*PULL)
+    assert code == 0, output
+    worker.communicate(timeout=60)
+    assert [1, 1, 1, 1] == attempts(study)
+
+
+def test_a_worker_ends_where_nothing_is_queued(study: StudyFolder) -> None:
+    """A worker that finds no run within `--idle` seconds ends, and leaves the scores alone."""
+    assert 0 == study.give("run", *OVERRIDES[:-1], "seeds.test=1", "-q")[0]
+    code, output = study.give("worker", "x", "--idle=0.1")
+    assert code == 0, output
+    assert [1] == attempts(study)
+
+
 def test_the_run_of_a_killed_worker_is_taken_by_another(
     study: StudyFolder, expected: dict[str, float]
 ) -> None:

@@ -54,7 +54,8 @@ USE_CASES = (
 """Modules of `rlexp.app.commands` that commands import."""
 LIBRARIES = (
     *("jinja2", "pydantic", "scipy.special", "scipy.stats", "gymnasium.envs.classic_control"),
-    *("optuna.storages", "optuna.samplers", "rlexp.algorithms.ppo"),
+    *("optuna.storages", "optuna.samplers", "rlexp.algorithms.ppo", "rlexp.cli.every_command"),
+    *("rlexp.app.execution.launch", "rlexp.app.execution.preparation"),
 )
 """Further modules that these import when they need them."""
 STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")

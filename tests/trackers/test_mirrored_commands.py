@@ -39,7 +39,7 @@ PRELOAD = (
         "rlexp.app.execution.run_process",
     ),
     *(
-        "rlexp.cli",
+        "rlexp.cli.every_command",
         "rlexp.app.commands.train.run",
         "rlexp.app.commands.order.sync",
         "rlexp.app.reporting.mirror_entry",

@@ -5,15 +5,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.engine.run_in_flight import AttemptSettings
-from rlexp.executors import Executor, Remote
 from rlexp.store.layout import RunPaths
-from rlexp.store.lease import Lease, take
 from rlexp.store.provenance import Code, collect
+
+if TYPE_CHECKING:
+    from rlexp.engine.run_in_flight import AttemptSettings
+    from rlexp.executors import Executor, Remote
+    from rlexp.store.lease import Lease
 
 COMMAND = (sys.executable, "-m", "rlexp")
 """The command with which remote workers are started."""
@@ -65,7 +67,7 @@ class LaunchSettings:
         override_option: The option before each override of the command; empty without one.
     """
 
-    executor: Executor | Remote
+    executor: "Executor | Remote"
     threads: int
     operational: Mapping[str, Any]
     command: tuple[str, ...]
@@ -85,8 +87,10 @@ class LaunchSettings:
         """Whether replay buffers stay on disk when runs end."""
         return self.operational.get("keep_last") is True
 
-    def orders(self, code: Code, workspace: Workspace) -> AttemptSettings:
+    def orders(self, code: Code, workspace: Workspace) -> "AttemptSettings":
         """The settings and the provenance that are written for every attempt."""
+        from rlexp.engine.run_in_flight import AttemptSettings
+
         return AttemptSettings(
             settings={**self.operational, "allowed": list(workspace.allowed)},
             provenance=collect(code, self.command, workspace.folder, os.environ),
@@ -95,9 +99,11 @@ class LaunchSettings:
         )
 
 
-def claim_run(paths: RunPaths, on_loss: Callable[[], None]) -> Lease | None:
+def claim_run(paths: RunPaths, on_loss: Callable[[], None]) -> "Lease | None":
     """Claim a run for this process; the claim covers all attempts that the process starts.
 
     Returns None where another process holds the claim.
     """
+    from rlexp.store.lease import take
+
     return take(paths.claim, f"run {paths.folder.name}", now=time.time(), on_loss=on_loss)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
@@ -23,7 +23,6 @@ from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
-from rlexp.executors import Executor
 from rlexp.protocol.budget import LEAN, Budget
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import named_part, short_name
@@ -32,6 +31,9 @@ from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_experiment
+
+if TYPE_CHECKING:
+    from rlexp.executors import Executor
 
 TASK_CHOICES = ("environment", "environment.id", "algorithm")
 """Grid choices that a label leaves out, because the task or the algorithm's name shows them."""
@@ -56,7 +58,7 @@ class RunRequest:
 
     experiment: Experiment
     phase: Phase
-    executor: Executor
+    executor: "Executor"
     budget: Budget
     trackers: ChosenTrackers
     only: str | None = None

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rlexp.app.execution.compatibility import call_in_subprocess
 from rlexp.app.reading.experiment_scan import run_mismatch
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.workspace import Workspace
@@ -155,6 +154,8 @@ def check_policies(
         trained = by_digest.get(configuration.algorithm.get(START_FROM, ""))
         if trained is None:
             continue
+        from rlexp.app.execution.compatibility import call_in_subprocess
+
         try:
             call_in_subprocess(trained.name, partial(_load, configuration, trained, workspace))
         except ConfigError as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.run_memory import FileSums, RunMemory
 from rlexp.app.reading.summary import StoredEntry
-from rlexp.engine.run_in_flight import read_progress
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -280,6 +279,8 @@ def read_now(paths: RunPaths) -> StoredRun:
     stored = read_run(paths)
     if stored.record.state is not State.RUNNING:
         return stored
+    from rlexp.engine.run_in_flight import read_progress
+
     step, _ = read_progress(paths.attempts()[-1].progress)
     record = replace(stored.record, step=max(step, stored.record.step))
     return replace(stored, record=record)

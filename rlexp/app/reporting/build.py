@@ -17,7 +17,6 @@ from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
-from rlexp.reports.analysis.checklist import failed_checks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.analysis.scale import in_units_of_scores
@@ -81,6 +80,8 @@ def make_report(
         memory: Results of an earlier report with the same metrics.
         pair_intervals: Whether differences of pairs get intervals, which take most of the time.
     """
+    from rlexp.reports.analysis.checklist import failed_checks
+
     inquiry = replace(context_of(evidence, parts, memory), pair_intervals=pair_intervals)
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(

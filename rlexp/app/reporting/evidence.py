@@ -17,7 +17,6 @@ from rlexp.app.reading.experiment_scan import (
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.provenance import provenance_of
-from rlexp.app.sweeps.evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -193,6 +192,8 @@ def _sweeps(
     for scan in surveys.values():
         experiment = scan.experiment
         if experiment is not None and experiment.sweep is not None:
+            from rlexp.app.sweeps.evidence import read_sweep_evidence
+
             runs = [f.stored for f in scan.runs if f.stored is not None and not f.damaged]
             yield read_sweep_evidence(
                 scan.paths, experiment, runs, workspace, with_importance=with_importance

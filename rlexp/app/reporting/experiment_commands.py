@@ -8,16 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rlexp.app.execution.import_permission import permission_for
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.provenance import LastCommand, command_in, last_time, read_last_command
 from rlexp.app.results import NextCommand
-from rlexp.app.sweeps.sweep_status import IMPORTED, sweep_status
 from rlexp.app.workspace import Workspace
 from rlexp.config.study_file import is_study_file
-from rlexp.engine.sweep_source import SweepStage
-from rlexp.engine.sweep_view import SweepStatus
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.run import RunRecord, State
@@ -26,6 +23,9 @@ from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import MASK
+
+if TYPE_CHECKING:
+    from rlexp.engine.sweep_view import SweepStatus
 
 DEFAULT_TEST_SEEDS = 10
 """Number of test seeds suggested for an experiment without test seeds."""
@@ -138,7 +138,7 @@ def _next(why: str, words: Sequence[str]) -> NextCommand:
 
 def scanned_state(
     scan: ExperimentScan,
-    sweep: SweepStatus | None,
+    sweep: "SweepStatus | None",
     workspace: Workspace,
     sequential: NextCommand | None = None,
 ) -> ExperimentState | None:
@@ -161,6 +161,9 @@ def scanned_state(
     last = read_last_command(scan)
     if sweep is None:
         return _state_of(scan.paths, experiment, records, phase, last, workspace, sequential)
+    from rlexp.app.sweeps.sweep_status import IMPORTED
+    from rlexp.engine.sweep_source import SweepStage
+
     tests = [record for record in records if record.spec.phase is Phase.TEST]
     if sweep.stage in {SweepStage.DONE, IMPORTED}:
         return _state_of(scan.paths, experiment, tests, phase, last, workspace, sequential)
@@ -187,6 +190,8 @@ def state_of_evidence(
     paths = workspace.experiment(experiment.name)
     records = [member.record for member in evidence.members]
     if experiment.sweep is not None and not records:
+        from rlexp.app.sweeps.sweep_status import sweep_status
+
         # Test runs alone do not show how far a search is.
         scan = survey(paths)
         return scanned_state(scan, sweep_status(scan, experiment, workspace)[0], workspace)
@@ -241,6 +246,8 @@ def failed_for_good(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
 
 def permission_of(experiment: Experiment, workspace: Workspace) -> tuple[str, ...]:
     """The options that allow the code that the configurations of an experiment name."""
+    from rlexp.app.execution.import_permission import permission_for
+
     configurations: Iterable[Configuration] = (experiment.default, *experiment.configurations)
     return tuple(permission_for(configurations, workspace.allowed))
 
@@ -249,6 +256,8 @@ def _continuing(
     paths: ExperimentPaths, last: LastCommand, permission: Sequence[str], workspace: Workspace
 ) -> tuple[str, ...]:
     """The command that continues an experiment."""
+    from rlexp.engine.sweep_source import SweepStage
+
     # `rlexp resume` stops where the last command was asked to stop.
     if last.settings.get("until") in {SweepStage.SEARCH, SweepStage.SELECTION}:
         words = recorded_words(paths, last, workspace)

@@ -3,19 +3,8 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlexp.app.comparison.sequential import (
-    FAMILY,
-    GROUP,
-    INTERIMS,
-    FrozenDesign,
-    analyse,
-    design_options,
-    failed_for_good,
-    frozen_design,
-    make_design,
-)
 from rlexp.app.reporting.build import MOST_COMPARED, card_context_of, card_of
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.experiment_commands import (
@@ -37,6 +26,9 @@ from rlexp.reports.analysis.sweep_tables import by_number
 from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, SummaryCard, Table
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.pairwise_family import Verdict
+
+if TYPE_CHECKING:
+    from rlexp.app.comparison.sequential import FrozenDesign
 
 
 def card_commands(
@@ -163,6 +155,13 @@ def sequential_comparison(
     workspace: Workspace,
 ) -> NextCommand | None:
     """The command of a sequential comparison of these labels; None if it would be refused."""
+    from rlexp.app.comparison.sequential import (
+        analyse,
+        design_options,
+        failed_for_good,
+        frozen_design,
+    )
+
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
@@ -194,12 +193,14 @@ def sequential_comparison(
 
 def _design(
     evidence: Evidence, settings: ReportSettings, frozen: Mapping[str, Any]
-) -> FrozenDesign | None:
+) -> "FrozenDesign | None":
     """The sequential design with the options of the frozen one, or with default options.
 
     Returns:
         None if these labels allow no sequential design.
     """
+    from rlexp.app.comparison.sequential import FAMILY, GROUP, INTERIMS, make_design
+
     shared = {key: frozen[key] for key in ("alpha", "seed", "repetitions") if frozen}
     try:
         return make_design(

@@ -13,18 +13,19 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rlexp.app.observer import Observer
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import PlugIns
 from rlexp.errors import RlexpError, TrackerUnreachable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.secrets import without_secrets
 from rlexp.store.tracker_positions import TrackerPositions
 from rlexp.text import format_count
-from rlexp.trackers import Tracker
-from rlexp.trackers.viewing import missing_package, where_to_look
+
+if TYPE_CHECKING:
+    from rlexp.app.observer import Observer
+    from rlexp.config.validate import PlugIns
+    from rlexp.trackers import Tracker
 
 MIRROR_MODULE = "rlexp.app.reporting.mirror_entry"
 """The mirror is a process of its own: it shows the answers of reports, which this floor cannot."""
@@ -39,11 +40,11 @@ OPENING_LIMIT = 60.0
 class ChosenTrackers:
     """The trackers of a command, by name: the plug-ins, and the settings they were built from."""
 
-    built: Mapping[str, Tracker] = field(default_factory=dict)
+    built: "Mapping[str, Tracker]" = field(default_factory=dict)
     plain: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, configuration: Mapping[str, Any], parts: PlugIns) -> Self:
+    def of(cls, configuration: Mapping[str, Any], parts: "PlugIns") -> Self:
         """The trackers of a validated configuration."""
         return cls(parts.trackers, configuration["tracker"] or {})
 
@@ -74,7 +75,7 @@ class MirrorClient:
         paths: ExperimentPaths,
         request: MirrorRequest,
         workspace: Workspace,
-        observer: Observer | None,
+        observer: "Observer | None",
     ) -> None:
         """Start the process. An observer receives each problem when it occurs."""
         self._request, self._observer = request, observer
@@ -209,7 +210,7 @@ def mirroring(
     trackers: ChosenTrackers,
     command: Sequence[str],
     workspace: Workspace,
-    observer: Observer,
+    observer: "Observer",
 ) -> Iterator[None]:
     """Mirror an experiment inside a `with` block, and for a limited time after it.
 
@@ -233,7 +234,7 @@ def catch_up(
     trackers: ChosenTrackers,
     command: Sequence[str],
     workspace: Workspace,
-    observer: Observer,
+    observer: "Observer",
 ) -> None:
     """Push the records that an earlier command could not push."""
     if trackers.built:
@@ -242,8 +243,10 @@ def catch_up(
         report(answers, trackers, paths, command, workspace, observer)
 
 
-def note_missing_packages(trackers: ChosenTrackers, observer: Observer) -> None:
+def note_missing_packages(trackers: ChosenTrackers, observer: "Observer") -> None:
     """Name the trackers whose package is not installed, with the command that installs it."""
+    from rlexp.trackers.viewing import missing_package
+
     for name, tracker in trackers.built.items():
         if (refusal := missing_package(tracker)) is not None:
             observer.note(f"{refusal}; until then, nothing is sent to {name}")
@@ -255,7 +258,7 @@ def report(
     paths: ExperimentPaths,
     command: Sequence[str],
     workspace: Workspace,
-    observer: Observer,
+    observer: "Observer",
 ) -> None:
     """Report what was not pushed, and where to look at what was."""
     report_pending(answers, trackers, paths, command, workspace, observer)
@@ -265,7 +268,7 @@ def report(
 
 
 def page_of(
-    name: str, tracker: Tracker, paths: ExperimentPaths, answer: Mapping[str, Any] | None
+    name: str, tracker: "Tracker", paths: ExperimentPaths, answer: Mapping[str, Any] | None
 ) -> str | None:
     """Where to look at what a tracker has received; None if it was not reached."""
     if answer is None or answer.get("problem"):
@@ -277,10 +280,12 @@ def page_of(
         folder = TrackerPositions(paths, name, destination_of(tracker, paths)).folder
     except (RlexpError, OSError):
         return None
+    from rlexp.trackers.viewing import where_to_look
+
     return where_to_look(tracker, paths.folder.parent.parent, folder)
 
 
-def destination_of(tracker: Tracker, paths: ExperimentPaths) -> str:
+def destination_of(tracker: "Tracker", paths: ExperimentPaths) -> str:
     """A tracker's destination as text, with paths relative to the project, which may be moved."""
     project = paths.folder.parent.parent
     return tracker.destination(project).replace(f"{project}{os.sep}", "")
@@ -292,7 +297,7 @@ def report_pending(
     paths: ExperimentPaths,
     command: Sequence[str],
     workspace: Workspace,
-    observer: Observer,
+    observer: "Observer",
 ) -> None:
     """Report the records that were not pushed, and the command that pushes them later."""
     reports = [

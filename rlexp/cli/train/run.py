@@ -80,16 +80,21 @@ def run(
     Configurations are words in Hydra's grammar, or a study file with further words.
     """
     from rlexp.app.commands.train.run import RunOptions
-    from rlexp.app.sweeps.retrain import read_sweep_trial
 
     console = console_for(as_json=as_json, quiet=quiet)
+    origin = None
+    if from_sweep is not None or trial is not None:
+        from rlexp.app.sweeps.retrain import read_sweep_trial
+
+        origin = read_sweep_trial(from_sweep, trial)
     options = RunOptions(
         dry_run=dry_run,
         retry=retry,
         allow_drift=allow_drift,
         probe=probe,
         detach=detach,
-        origin=read_sweep_trial(from_sweep, trial),
+        origin=origin,
+        detectable=full or as_json,
     )
     workspace = current_workspace(allow_import)
     raise typer.Exit(execute(overrides or [], options, workspace, console, full=full))

@@ -3,25 +3,18 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import fsum
+from typing import TYPE_CHECKING
 
 from rlexp.metrics.estimate_text import decimals_of_width, with_ends
 from rlexp.protocol.seeds import Phase
 from rlexp.records.selection import DEFAULT, Selection, configuration_name
 from rlexp.reports.analysis.answer import answer, scored_by
 from rlexp.reports.analysis.cost import total_cost
-from rlexp.reports.analysis.curve_figures import (
-    SCORE_BY_STEPS,
-    DrawnCurves,
-    curve_figure,
-    most_points,
-    task_curves,
-)
 from rlexp.reports.analysis.estimates import aggregates, leading_metric
 from rlexp.reports.analysis.looks import look_counts, looks_text
 from rlexp.reports.analysis.metric_figures import metric_panel, metric_title
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
-from rlexp.reports.analysis.winner_assessment import assess_winner
 from rlexp.reports.drawing.blocks import (
     IntervalFigure,
     LineFigure,
@@ -40,6 +33,9 @@ from rlexp.text import (
     format_percentage,
     join_first_names,
 )
+
+if TYPE_CHECKING:
+    from rlexp.reports.analysis.curve_figures import DrawnCurves
 
 MOST_CURVES = 4
 """Most tasks with a small learning curve on the card."""
@@ -109,6 +105,13 @@ def _dots(panel: Panel) -> str:
 
 def _curves(report: ReportContext) -> Iterator[LineFigure]:
     """A small learning curve of each of the first tasks, where there is one."""
+    from rlexp.reports.analysis.curve_figures import (
+        SCORE_BY_STEPS,
+        curve_figure,
+        most_points,
+        task_curves,
+    )
+
     for number, task in enumerate(report.evidence.tasks[:MOST_CURVES], 1):
         drawn = task_curves(report, SCORE_BY_STEPS, task, single=False)
         if most_points(drawn) >= 2:
@@ -121,7 +124,7 @@ def _curves(report: ReportContext) -> Iterator[LineFigure]:
             )
 
 
-def _lines_and_bands(drawn: Sequence[DrawnCurves], report: ReportContext) -> str:
+def _lines_and_bands(drawn: "Sequence[DrawnCurves]", report: ReportContext) -> str:
     """What the lines and the bands of a small figure are, in few words."""
     if not any(label.has_band for label in drawn):
         return "Lines: IQM over runs."
@@ -141,6 +144,8 @@ def _sweep_tables(report: ReportContext) -> Iterator[Table]:
 
 def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportContext) -> Table:
     """The mean score of winner and default in each phase, with the number of seeds."""
+    from rlexp.reports.analysis.winner_assessment import assess_winner
+
     assessment = assess_winner(sweep, selection, report)
     trials = tuple(dict.fromkeys((selection.winner, DEFAULT)))
     rows = []

@@ -12,7 +12,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, failed, study
 
 from rlexp.app.workspace import Workspace
-from rlexp.cli import app
+from rlexp.cli.every_command import app
 from rlexp.protocol.seeds import Phase
 from rlexp.store.runs import read_experiment
 

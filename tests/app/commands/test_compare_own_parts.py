@@ -9,7 +9,7 @@ from quick_parts import quick_parts
 from stored_runs import configuration, stored, study
 
 from rlexp.app.workspace import Workspace
-from rlexp.cli import app
+from rlexp.cli.every_command import app
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_parts)

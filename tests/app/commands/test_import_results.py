@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import rlexp
 from rlexp.app.commands.exchange import import_results as import_command
 from rlexp.app.importing import store
-from rlexp.cli import app
+from rlexp.cli.every_command import app
 from rlexp.config.config_files import packaged_root
 from rlexp.errors import RlexpError
 from rlexp.exchange.importers import plan as settled_runs

@@ -13,7 +13,7 @@ from quick_parts import quick_parts
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.app.commands.order.move import move
-from rlexp.app.execution import starting_policy
+from rlexp.app.execution import compatibility
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute
 from rlexp.app.execution.starting_policy import check_policies, keep_policies
@@ -168,7 +168,7 @@ def test_another_algorithm_is_refused(folder: Path) -> None:
 
 def test_other_spaces_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy for other observations is refused with both shapes before anything starts."""
-    monkeypatch.setattr(starting_policy, "call_in_subprocess", lambda _, function: function())
+    monkeypatch.setattr(compatibility, "call_in_subprocess", lambda _, function: function())
     asked = request(folder, "environment=acrobot")
     with pytest.raises(ConfigError, match=r"does not fit ppo on Acrobot-v1: .*size"):
         check_policies(asked.experiment.configurations, asked.policies, study(folder))

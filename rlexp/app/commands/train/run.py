@@ -7,16 +7,8 @@ from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
-from rlexp.app.execution.checkpoints import drift_command
-from rlexp.app.execution.device_check import check_devices
-from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
-from rlexp.app.execution.preparation import Prepared, prepare
-from rlexp.app.execution.probes import Costs
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
-from rlexp.app.execution.starting_policy import check_policies, keep_policies
-from rlexp.app.observer import Observer
-from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.run_rows import (
@@ -36,23 +28,25 @@ from rlexp.app.reporting.experiment_commands import (
 )
 from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
-from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError
-from rlexp.executors import Remote
 from rlexp.protocol.experiment import Experiment
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from rlexp.app.execution.preparation import Prepared
+    from rlexp.app.observer import Observer
+    from rlexp.app.plans import RunPlan
+    from rlexp.app.sweeps.retrain import SweepTrial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +56,13 @@ class RunOptions(LaunchOptions):
     Attributes:
         detach: Whether the command returns once runs are queued for a cluster or for workers.
         origin: The trial of a sweep that is trained again; None for an ordinary run.
+        detectable: Whether the summary says which differences comparisons could find. The short
+            form of the terminal does not show them, and computing them takes a fifth of a second.
     """
 
     detach: bool = False
-    origin: SweepTrial | None = None
+    origin: "SweepTrial | None" = None
+    detectable: bool = True
 
     def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """The command that defines the experiment: without options such as `--retry`."""
@@ -119,20 +116,23 @@ class RunOutcome(Displayed):
 
 
 def run(
-    overrides: Sequence[str], options: RunOptions, workspace: Workspace, observer: Observer
-) -> RunOutcome | RunPlan:
+    overrides: Sequence[str], options: RunOptions, workspace: Workspace, observer: "Observer"
+) -> "RunOutcome | RunPlan":
     """Start the missing runs; with `dry_run`, only plan them.
 
     Raises:
         RlexpError: The configuration, the options or the records are wrong; nothing was started.
     """
-    origin = options.origin
-    request = (
-        request_trial_again(origin, overrides, workspace)
-        if origin
-        else read_request(overrides, workspace)
-    )
+    request = _request(overrides, options, workspace)
     return run_missing(request, options.command(overrides), options, workspace, observer)
+
+
+def _request(overrides: Sequence[str], options: RunOptions, workspace: Workspace) -> RunRequest:
+    if options.origin is None:
+        return read_request(overrides, workspace)
+    from rlexp.app.sweeps.retrain import request_trial_again
+
+    return request_trial_again(options.origin, overrides, workspace)
 
 
 def run_missing(
@@ -140,8 +140,8 @@ def run_missing(
     command: tuple[str, ...],
     options: RunOptions,
     workspace: Workspace,
-    observer: Observer,
-) -> RunOutcome | RunPlan:
+    observer: "Observer",
+) -> "RunOutcome | RunPlan":
     """Start the missing runs of a request.
 
     Args:
@@ -165,36 +165,19 @@ def run_missing(
         check_labels(experiment, request.experiment)
     entries = read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
-    devices = (spec.compute["device"] for spec in plan.missing)
-    check_devices(devices, request.executor, recorded=paths.definition.exists())
     _check_detached(request, options)
-    launch = _launch_settings_of(request, command, options, workspace)
-    prepared = Prepared(plan, Costs())
-    if plan.missing or options.dry_run:
-        check_policies(request.experiment.configurations, request.policies, workspace)
-        prepared = prepare(request, plan, launch, options, workspace, observer)
     if options.dry_run:
-        note_missing_packages(request.trackers, observer)
-        code = read_code(workspace.folder, workspace.layout.root)
-        planned = make_run_plan(
-            *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
-        )
-        return replace(planned, refused=prepared.refused)
-    # After the checks: a refused command leaves no folder.
-    probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
+        return _dry_run(request, paths, plan, command, options, workspace, observer, experiment)
     if plan.missing:
-        executed = _execute(request, paths, launch, prepared.costs, options, workspace, observer)
+        executed = _execute(request, paths, plan, command, options, workspace, observer)
     else:
-        # Nothing is missing, but an earlier command may have been killed before it wrote the
-        # ledger or pushed to trackers.
-        counted = {run.record.spec.name: run.record.attempts for _, run in entries}
-        seal_ended_attempts(paths, now=time.time(), counted=counted)
-        catch_up(paths, request.trackers, command, workspace, observer)
         executed = _Executed(experiment, entries)
+        _catch_up(request, paths, executed, command, workspace, observer)
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
     summary = summarise(
-        *(paths, executed.experiment, request.phase, executed.entries, leading), detectable=True
+        *(paths, executed.experiment, request.phase, executed.entries, leading),
+        detectable=options.detectable,
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
     if outcome.detached or outcome.interrupted:
@@ -225,16 +208,82 @@ class _Executed:
     interrupted: Signals | None = None
 
 
+def _prepare(
+    request: RunRequest,
+    paths: ExperimentPaths,
+    plan: Plan,
+    command: tuple[str, ...],
+    options: RunOptions,
+    workspace: Workspace,
+    observer: "Observer",
+) -> "tuple[LaunchSettings, Prepared]":
+    """Check a plan; return it with the settings of its runs."""
+    # A command that has nothing to run does without these imports.
+    from rlexp.app.execution.device_check import check_devices
+    from rlexp.app.execution.preparation import prepare
+    from rlexp.app.execution.starting_policy import check_policies
+
+    devices = (spec.compute["device"] for spec in plan.missing)
+    check_devices(devices, request.executor, recorded=paths.definition.exists())
+    launch = _launch_settings_of(request, command, options, workspace)
+    check_policies(request.experiment.configurations, request.policies, workspace)
+    return launch, prepare(request, plan, launch, options, workspace, observer)
+
+
+def _dry_run(
+    request: RunRequest,
+    paths: ExperimentPaths,
+    plan: Plan,
+    command: tuple[str, ...],
+    options: RunOptions,
+    workspace: Workspace,
+    observer: "Observer",
+    experiment: Experiment,
+) -> "RunPlan":
+    """The plan of the missing runs; nothing is started."""
+    from rlexp.app.execution.launch import make_run_plan
+
+    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    note_missing_packages(request.trackers, observer)
+    code = read_code(workspace.folder, workspace.layout.root)
+    planned = make_run_plan(
+        *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
+    )
+    return replace(planned, refused=prepared.refused)
+
+
+def _catch_up(
+    request: RunRequest,
+    paths: ExperimentPaths,
+    executed: _Executed,
+    command: tuple[str, ...],
+    workspace: Workspace,
+    observer: "Observer",
+) -> None:
+    """Write the ledger and push to trackers, where an earlier command was killed before it did."""
+    probe_writable(paths.folder)
+    counted = {run.record.spec.name: run.record.attempts for _, run in executed.entries}
+    seal_ended_attempts(paths, now=time.time(), counted=counted)
+    catch_up(paths, request.trackers, command, workspace, observer)
+
+
 def _execute(
     request: RunRequest,
     paths: ExperimentPaths,
-    launch: LaunchSettings,
-    costs: Costs,
+    plan: Plan,
+    command: tuple[str, ...],
     options: RunOptions,
     workspace: Workspace,
-    observer: Observer,
+    observer: "Observer",
 ) -> _Executed:
     """Execute the missing runs, while the experiment is locked."""
+    from rlexp.app.execution.launch import launch_experiment
+    from rlexp.app.execution.starting_policy import keep_policies
+    from rlexp.store.lease import hold
+
+    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    # After the checks: a refused command leaves no folder.
+    probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         # Another command may have changed the experiment before this one got the lock, so it is
         # read again.
@@ -242,7 +291,7 @@ def _execute(
         plan = _plan(read_entries(paths, experiment, request.phase), request, options)
         keep_policies(paths, request.policies)
         interrupted, entries = launch_experiment(
-            *(paths, experiment, request.phase, plan, launch, workspace, observer), costs
+            *(paths, experiment, request.phase, plan, launch, workspace, observer), prepared.costs
         )
     return _Executed(experiment, entries, len(plan.missing), interrupted)
 
@@ -275,7 +324,11 @@ def _mismatch(experiment: str, entries: Sequence[StoredEntry]) -> str | None:
 
 
 def _check_detached(request: RunRequest, options: RunOptions) -> None:
-    if options.detach and not isinstance(request.executor, Remote):
+    if not options.detach:
+        return
+    from rlexp.executors import Remote
+
+    if not isinstance(request.executor, Remote):
         raise ConfigError(
             "--detach needs an executor that outlives this command: choose executor=slurm or "
             "executor=pull"
@@ -285,6 +338,8 @@ def _check_detached(request: RunRequest, options: RunOptions) -> None:
 def _launch_settings_of(
     request: RunRequest, command: tuple[str, ...], options: RunOptions, workspace: Workspace
 ) -> LaunchSettings:
+    from rlexp.app.execution.checkpoints import drift_command
+
     return LaunchSettings(
         executor=request.executor,
         threads=request.threads,

@@ -38,6 +38,8 @@ from rlexp.store.runs import other_user, read_definition, read_run, read_spec
 
 EVERY = 2.0
 """Seconds between two checks of the queue."""
+FIRST_WITHIN = 30.0
+"""Seconds within which a command queues its first run or holds the lock of its experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +198,7 @@ def work(
     if options.while_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     with collect_signals(handled=workspace.handles_signals) as signals:
-        if _wait(source, options, signals):
+        if _wait_for_first(source, options, signals):
             _execute(source, executor, options, workspace, observer, signals)
         return WorkerOutcome(
             experiment=paths.name,
@@ -227,6 +229,21 @@ def _names(job: Path) -> frozenset[str]:
         return frozenset(read_file(job).decode(errors="replace").split("\n")) - {""}
     except OSError as error:
         raise ConfigError(f"--job {job} cannot be read: {error.strerror}") from error
+
+
+def _wait_for_first(source: QueuedRunSource, options: WorkerOptions, signals: Signals) -> bool:
+    """Wait for the first run, also of a command that has only just been given."""
+    if _wait(source, options, signals):
+        return True
+    patience = 0.0 if options.job else min(options.idle, FIRST_WITHIN)
+    last = time.monotonic() + patience
+    if patience and not signals.asked_to_stop():
+        source.note(f"no run is queued; waiting {patience:g} s for a command that queues one")
+    while not signals.asked_to_stop() and time.monotonic() < last:
+        time.sleep(min(EVERY, patience))
+        if queued_runs(source.experiment) or is_held(source.experiment.lock):
+            return _wait(source, options, signals)
+    return False
 
 
 def _wait(source: QueuedRunSource, options: WorkerOptions, signals: Signals) -> bool:
