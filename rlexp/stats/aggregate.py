@@ -148,20 +148,19 @@ def interquartile_mean_of_whole_runs(scores: TaskScores, /) -> Array:
 def _mean_of_middle(scores: TaskScores, cut: Cut) -> Array:
     if scores.balanced:
         # Equal weights need no order among equal scores, and a plain sort is much faster.
-        ordered, kept = (
-            np.sort(scores.values, axis=-1),
-            _middle_of_equal_weights(scores.sizes, cut),
-        )
+        ordered = np.sort(scores.values, axis=-1)
+        kept = _middle_of_equal_weights(scores.sizes, cut)
     else:
         ordered, weights = _ordered(scores, cut)
-        kept = middle_half(weights)
+        kept = np.asarray(middle_half(weights), np.float64)
     return np.asarray((kept * ordered).sum(axis=-1) / kept.sum(axis=-1))
 
 
 # A comparison of many labels asks for the same weights thousands of times.
 @lru_cache(maxsize=64)
-def _middle_of_equal_weights(sizes: tuple[int, ...], cut: Cut) -> NDArray[np.int64]:
-    return middle_half(run_weights(sizes, cut))
+def _middle_of_equal_weights(sizes: tuple[int, ...], cut: Cut) -> Array:
+    # Their sum is below `WEIGHTS_BELOW`, so that floats hold the weights exactly.
+    return np.asarray(middle_half(run_weights(sizes, cut)), np.float64)
 
 
 def mean(scores: TaskScores, /) -> Array:

@@ -20,11 +20,13 @@ from rlexp.stats.comparison import PairwiseComparison, compare
 from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.interval import limited
 from rlexp.stats.permutation import (
+    FEWEST_RANDOM,
     PermutationDistribution,
     pair_distributions,
     random_relabellings,
 )
 from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
+from rlexp.stats.replicates import run_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.test_inversion import DifferenceTest
@@ -220,10 +222,7 @@ def decide(family: Family) -> list[FamilyMember]:
     ]
     if not family.intervals:
         return members
-    return [
-        _with_interval(member, test, far)
-        for member, test, far in zip(members, tests, furthest, strict=True)
-    ]
+    return _with_intervals(members, tests, furthest)
 
 
 def _test(family: Family, x: TaskScores, y: TaskScores, repetitions: int) -> DifferenceTest:
@@ -292,6 +291,22 @@ def _floor(family: Family, comparison: PairwiseComparison) -> float:
     """The smallest adjusted p-value that a pair with these numbers of runs can have."""
     p = comparison.deciding.smallest_p if comparison.replicated else 1.0
     return smallest_adjusted_p(p, family.correction, len(family.pairs), family.labels)
+
+
+def _with_intervals(
+    members: Sequence[FamilyMember],
+    tests: Sequence[DifferenceTest],
+    furthest: Sequence[float | None],
+) -> list[FamilyMember]:
+    """The pairs with their intervals, on threads: no pair changes a bit of another one."""
+    extended = list(members)
+
+    def extend(position: int) -> None:
+        extended[position] = _with_interval(members[position], tests[position], furthest[position])
+
+    drawn_runs = FEWEST_RANDOM * sum(test.x.n + test.y.n for test in tests)
+    run_blocks(extend, range(len(members)), worthwhile_threads(drawn_runs))
+    return extended
 
 
 def _with_interval(

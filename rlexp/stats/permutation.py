@@ -36,6 +36,8 @@ CELLS = 20_000_000
 """Runs that all random relabellings of a family assign together, at most."""
 BLOCK = 2**20
 """Runs that are assigned at a time."""
+CACHED = 2**16
+"""Runs whose statistic is computed at a time: their scores fit into the cache of a processor core."""
 TIE = 1e-9
 """Relative difference up to which two statistics count as equal.
 
@@ -255,16 +257,25 @@ class _Batch:
 
     def values(self, block: Sequence[Indices], statistic: Statistic) -> Array:
         """The statistic of relabellings, of shape (families, relabellings)."""
-        scores = [
-            np.take(pool, order, axis=-1) for pool, order in zip(self.pools, block, strict=True)
+        runs = sum(pool.size for pool in self.pools)
+        # Every row has its own statistic, so that parts of a block change no bit.
+        rows = max(1, CACHED // runs)
+        parts = [
+            self._values_of_part([order[first : first + rows] for order in block], statistic)
+            for first in range(0, len(block[0]), rows)
         ]
-        starts = np.cumsum([(0,) * len(scores), *(label.sizes for label in self.labels)], axis=0)
+        return np.concatenate(parts, axis=-1)
+
+    def _values_of_part(self, part: Sequence[Indices], statistic: Statistic) -> Array:
+        starts = np.cumsum([(0,) * len(part), *(label.sizes for label in self.labels)], axis=0)
         relabelled = [
             TaskScores(
                 np.concatenate(
                     [
-                        task[..., starts[number][j] : starts[number + 1][j]]
-                        for j, task in enumerate(scores)
+                        np.take(pool, order[:, low:high], axis=-1)
+                        for pool, order, low, high in zip(
+                            self.pools, part, starts[number], starts[number + 1], strict=True
+                        )
                     ],
                     axis=-1,
                 ),
