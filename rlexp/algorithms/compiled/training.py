@@ -17,13 +17,13 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
 
-from rlexp.algorithms.compiled_programs import beating, kept_program
-from rlexp.algorithms.compiled_vector import CompiledVector
+from rlexp.algorithms.compiled.programs import beating, kept_program
+from rlexp.algorithms.compiled.vector import CompiledVector
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_adam import AdamState
-    from rlexp.algorithms.compiled_environments import CompiledEnvironments
+    from rlexp.algorithms.compiled.adam import AdamState
+    from rlexp.algorithms.compiled.environments import CompiledEnvironments
 
 CHUNK_SECONDS = 0.25
 """Seconds of a chunk, about: a request to stop waits for its end."""
@@ -130,7 +130,7 @@ class CompiledTraining(BaseAlgorithm):
         Raises:
             ConfigError: The twin does not fit the task.
         """
-        from rlexp.algorithms.compiled_environments import CompiledEnvironments
+        from rlexp.algorithms.compiled.environments import CompiledEnvironments
 
         vector, action = self._vector(), self.action_space
         _check_shapes(vector)
@@ -217,7 +217,7 @@ def adam_state(
     named: Sequence[tuple[str, torch.Tensor]], optimiser: torch.optim.Optimizer
 ) -> "AdamState":
     """Parameters and the state of Adam of torch, as a program takes them."""
-    from rlexp.algorithms.compiled_adam import AdamState
+    from rlexp.algorithms.compiled.adam import AdamState
 
     states = optimiser.state
     first, second = (

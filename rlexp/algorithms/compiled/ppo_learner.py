@@ -9,10 +9,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.type_aliases import Schedule
 
-from rlexp.algorithms.compiled_training import CompiledTraining, adam_state, write_adam_state
+from rlexp.algorithms.compiled.training import CompiledTraining, adam_state, write_adam_state
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_ppo_program import ChunkLog, PPOProgram, ProgramState
+    from rlexp.algorithms.compiled.ppo_program import ChunkLog, PPOProgram, ProgramState
 
 MOST_ROLLOUTS = 64
 """Rollouts of a chunk, at most."""
@@ -25,8 +25,8 @@ class CompiledPPOLearner(CompiledTraining, stable_baselines3.PPO):
     """PPO that is compiled with its environments, which a `CompiledVector` names."""
 
     def _program(self) -> "PPOProgram":
-        from rlexp.algorithms.compiled_policy import CompiledPolicy
-        from rlexp.algorithms.compiled_ppo_program import PPOProgram
+        from rlexp.algorithms.compiled.policy import CompiledPolicy
+        from rlexp.algorithms.compiled.ppo_program import PPOProgram
 
         discrete = isinstance(self.action_space, spaces.Discrete)
         size = self.n_steps * self.n_envs
@@ -43,7 +43,7 @@ class CompiledPPOLearner(CompiledTraining, stable_baselines3.PPO):
         )
 
     def _state(self, program: "PPOProgram") -> "ProgramState":
-        from rlexp.algorithms.compiled_ppo_program import ProgramState
+        from rlexp.algorithms.compiled.ppo_program import ProgramState
 
         named = list(self.policy.named_parameters())
         return ProgramState(adam_state(named, self.policy.optimizer), *self._begin(program))

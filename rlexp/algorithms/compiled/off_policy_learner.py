@@ -10,16 +10,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
 
-from rlexp.algorithms.compiled_training import CompiledTraining
+from rlexp.algorithms.compiled.training import CompiledTraining
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_off_policy_program import (
+    from rlexp.algorithms.compiled.off_policy_program import (
         CompiledLearning,
         OffPolicyLog,
         OffPolicyProgram,
         OffPolicyState,
     )
-    from rlexp.algorithms.compiled_replay import Transitions
+    from rlexp.algorithms.compiled.replay import Transitions
 
 MOST_NUMBERS = 1 << 13
 """Ends of episodes that a chunk may report, which limits its rollouts."""
@@ -65,7 +65,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         return np.zeros(steps.shape, np.float32)
 
     def _program(self) -> "OffPolicyProgram":
-        from rlexp.algorithms.compiled_off_policy_program import OffPolicyProgram
+        from rlexp.algorithms.compiled.off_policy_program import OffPolicyProgram
 
         frequency, buffer = self._frequency(), self.replay_buffer
         assert buffer is not None
@@ -87,7 +87,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         return int(frequency.frequency)
 
     def _state(self, program: "OffPolicyProgram") -> "OffPolicyState":
-        from rlexp.algorithms.compiled_off_policy_program import OffPolicyState
+        from rlexp.algorithms.compiled.off_policy_program import OffPolicyState
 
         return OffPolicyState(self._learned(), *self._begin(program), self._ring())
 
@@ -95,7 +95,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         """The transitions of the library's replay buffer, as the program stores them."""
         import jax.numpy as jnp
 
-        from rlexp.algorithms.compiled_replay import Transitions
+        from rlexp.algorithms.compiled.replay import Transitions
 
         arrays: dict[str, Any] = {n: getattr(self.replay_buffer, a) for n, a in RING.items()}
         discrete = np.issubdtype(arrays["actions"].dtype, np.integer)

@@ -2,7 +2,7 @@
 
 `OffPolicyProgram.advance` takes a state, trains for some rollouts, and returns the next state with what
 each rollout logged. How rollouts are divided among calls changes no bit of the states. What is learned
-is a `CompiledLearning`: `compiled_dqn_program`, `compiled_sac_program`.
+is a `CompiledLearning`: `dqn_program`, `sac_program`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_environments import CompiledEnvironments, EnvironmentState
-from rlexp.algorithms.compiled_replay import Minibatch, Transitions, sample, store
+from rlexp.algorithms.compiled.environments import CompiledEnvironments, EnvironmentState
+from rlexp.algorithms.compiled.replay import Minibatch, Transitions, sample, store
 from rlexp.environments.twins import Tree
 
 Scalars: TypeAlias = Mapping[str, jax.Array]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_adam import AdamState, adam, cut_norm
-from rlexp.algorithms.compiled_environments import CompiledEnvironments, EnvironmentState
-from rlexp.algorithms.compiled_policy import CompiledPolicy, Parameters
+from rlexp.algorithms.compiled.adam import AdamState, adam, cut_norm
+from rlexp.algorithms.compiled.environments import CompiledEnvironments, EnvironmentState
+from rlexp.algorithms.compiled.policy import CompiledPolicy, Parameters
 
 EPSILON = 1e-5
 """Epsilon of Adam, as `ActorCriticPolicy` of stable-baselines3 sets it."""
