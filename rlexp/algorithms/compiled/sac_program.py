@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from rlexp.algorithms.compiled.adam import AdamState, adam
-from rlexp.algorithms.compiled.off_policy_program import Scalars
 from rlexp.algorithms.compiled.policy import CompiledNetwork, Parameters
+from rlexp.algorithms.compiled.program import Scalars
 from rlexp.algorithms.compiled.replay import Minibatch
 
 EPSILON = 1e-8
