@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.algorithms.compiled import CompiledAlgorithm
-from rlexp.algorithms.compiled_off_policy import check_compiled_replay
+from rlexp.algorithms.compiled.algorithm import CompiledAlgorithm
+from rlexp.algorithms.compiled.off_policy import check_compiled_replay
 from rlexp.algorithms.library import check_one_network
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
@@ -36,7 +36,7 @@ class CompiledDQN(CompiledAlgorithm, DeepQLearning):
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
         """The class of stable-baselines3 with a compiled training."""
-        from rlexp.algorithms.compiled_dqn_learner import CompiledDQNLearner
+        from rlexp.algorithms.compiled.dqn_learner import CompiledDQNLearner
 
         return CompiledDQNLearner
 

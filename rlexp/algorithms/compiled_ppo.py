@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.algorithms.compiled import CompiledAlgorithm
+from rlexp.algorithms.compiled.algorithm import CompiledAlgorithm
 from rlexp.algorithms.on_policy import ClippedPolicyGradient
 from rlexp.algorithms.ranges import Count
 from rlexp.protocol.identity import Identity
@@ -41,6 +41,6 @@ class CompiledPPO(CompiledAlgorithm, ClippedPolicyGradient):
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
         """The class of stable-baselines3 with a compiled training."""
-        from rlexp.algorithms.compiled_ppo_learner import CompiledPPOLearner
+        from rlexp.algorithms.compiled.ppo_learner import CompiledPPOLearner
 
         return CompiledPPOLearner

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.algorithms.compiled import CompiledAlgorithm
-from rlexp.algorithms.compiled_off_policy import check_compiled_replay
+from rlexp.algorithms.compiled.algorithm import CompiledAlgorithm
+from rlexp.algorithms.compiled.off_policy import check_compiled_replay
 from rlexp.algorithms.off_policy import OffPolicy
 from rlexp.algorithms.ranges import Count, Share, TargetEntropy, Temperature
 from rlexp.protocol.identity import Identity
@@ -41,7 +41,7 @@ class CompiledSAC(CompiledAlgorithm, OffPolicy):
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:
         """The class of stable-baselines3 with a compiled training."""
-        from rlexp.algorithms.compiled_sac_learner import CompiledSACLearner
+        from rlexp.algorithms.compiled.sac_learner import CompiledSACLearner
 
         return CompiledSACLearner
 

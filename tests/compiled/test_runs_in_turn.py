@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from trainings import run_training, spec_of
 
-from rlexp.algorithms import compiled_programs
-from rlexp.algorithms.compiled_programs import beating, kept_program
+from rlexp.algorithms.compiled import programs
+from rlexp.algorithms.compiled.programs import beating, kept_program
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import Ending
 
@@ -145,7 +145,7 @@ def test_a_program_is_kept_for_other_seeds_and_rates(tmp_path: Path) -> None:
 
 def test_settings_that_only_look_equal_are_kept_apart() -> None:
     """0.0 and -0.0, 1 and True, and arrays of two types are other settings."""
-    comparable = compiled_programs._comparable
+    comparable = programs._comparable
     zero, ones = 0.0, np.ones(2)
     assert comparable(zero) != comparable(-zero)
     assert comparable(1) != comparable(True)
@@ -168,7 +168,7 @@ class Alive:
 
 def test_heartbeats_go_on_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long compilation sends heartbeats up to a limit, and none after its end."""
-    monkeypatch.setattr(compiled_programs, "BEAT_EVERY", 0.01)
+    monkeypatch.setattr(programs, "BEAT_EVERY", 0.01)
     callback = Alive()
     with beating(callback):
         while callback.beats < 5:
@@ -176,7 +176,7 @@ def test_heartbeats_go_on_while_a_program_is_compiled(monkeypatch: pytest.Monkey
     ended = callback.beats
     time.sleep(0.1)
     assert ended == callback.beats
-    monkeypatch.setattr(compiled_programs, "MOST_BEATS", 3)
+    monkeypatch.setattr(programs, "MOST_BEATS", 3)
     endless = Alive()
     with beating(endless):
         time.sleep(0.3)
@@ -187,7 +187,7 @@ def test_a_training_sends_heartbeats_while_it_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before its first step, a training whose program is new sends many heartbeats."""
-    monkeypatch.setattr(compiled_programs, "BEAT_EVERY", 0.001)
+    monkeypatch.setattr(programs, "BEAT_EVERY", 0.001)
     words = ("algorithm=compiled_ppo", "environment=cartpole", "environment.vector.count=4")
     sizes = ("algorithm.n_steps=16", "algorithm.batch_size=32", "agent.network=[24,8]")
     ends = ("budget.steps=128", "budget.evaluation_every=null", "budget.final_episodes=2")

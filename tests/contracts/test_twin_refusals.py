@@ -1,18 +1,24 @@
 """What compiled training refuses, by name, before anything starts; none of this needs JAX."""
 
+import json
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from members import member
 
+from rlexp.algorithms.compiled.training import CompiledTraining
 from rlexp.algorithms.compiled_ppo import CompiledPPO
 from rlexp.components.sticky_actions import StickyActions
+from rlexp.config.validate import build
 from rlexp.environments import Environment, twins
 from rlexp.environments.composed import ComposedTask
 from rlexp.environments.twins import TWINS, check_twin, twin_digest
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import plug_in_of
+from rlexp.protocol.spec import RunSpec
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +181,19 @@ def test_a_twin_without_a_module_is_refused(path: str, monkeypatch: pytest.Monke
 def test_ppo_and_compiled_ppo_have_different_identities() -> None:
     """Reports aggregate by the name of the algorithm, so the two are never pooled."""
     assert member("algorithm", "ppo").identity != algorithm().identity
+
+
+RECORDS = json.loads((Path(__file__).parents[1] / "golden" / "compiled_runs.json").read_text())
+"""The definitions of runs from before the learners had a folder of their own."""
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: r["algorithm"]["plug_in"]["name"])
+def test_a_recorded_run_is_still_the_same_run(record: dict[str, Any]) -> None:
+    """An earlier record is built again, with its id, as the plug-in that a new command names."""
+    name = record["algorithm"]["plug_in"]["name"]
+    spec = RunSpec.from_plain(record)
+    assert record["id"] == spec.id
+    built = build(spec.algorithm, "algorithm")
+    assert type(member("algorithm", name)) is type(built)
+    assert plug_in_of(type(built), "algorithm") == record["algorithm"]["plug_in"]
+    assert built.learner_class().learn is CompiledTraining.learn

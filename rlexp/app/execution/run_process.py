@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlexp.algorithms.compiled_runtime import set_up
+from rlexp.algorithms.compiled.runtime import set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.shortcuts import usable_here

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rlexp.algorithms.compiled_runtime import compiler_flags, processor_features
+from rlexp.algorithms.compiled.runtime import compiler_flags, processor_features
 from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.spec import RunSpec

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_policy import Parameters
+from rlexp.algorithms.compiled.policy import Parameters
 
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
 """Decays of the moments, the defaults of torch."""

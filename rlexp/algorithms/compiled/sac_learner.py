@@ -7,11 +7,11 @@ import stable_baselines3
 import torch
 from numpy.typing import NDArray
 
-from rlexp.algorithms.compiled_off_policy_learner import CompiledOffPolicyLearner
-from rlexp.algorithms.compiled_training import adam_state, write_adam_state, write_parameters
+from rlexp.algorithms.compiled.off_policy_learner import CompiledOffPolicyLearner
+from rlexp.algorithms.compiled.training import adam_state, write_adam_state, write_parameters
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_sac_program import SACLearning, SACState
+    from rlexp.algorithms.compiled.sac_program import SACLearning, SACState
 
 COEFFICIENT = "log_ent_coef"
 
@@ -20,8 +20,8 @@ class CompiledSACLearner(CompiledOffPolicyLearner, stable_baselines3.SAC):
     """SAC that is compiled with its environments, which a `CompiledVector` names."""
 
     def _learning(self) -> "SACLearning":
-        from rlexp.algorithms.compiled_policy import CompiledNetwork
-        from rlexp.algorithms.compiled_sac_program import SACLearning, SquashedActor
+        from rlexp.algorithms.compiled.policy import CompiledNetwork
+        from rlexp.algorithms.compiled.sac_program import SACLearning, SquashedActor
 
         actor, kind = self.actor, self.policy.activation_fn
         hidden = ("latent_pi", actor.latent_pi)
@@ -43,8 +43,8 @@ class CompiledSACLearner(CompiledOffPolicyLearner, stable_baselines3.SAC):
         )
 
     def _learned(self) -> "SACState":
-        from rlexp.algorithms.compiled_adam import AdamState
-        from rlexp.algorithms.compiled_sac_program import SACState
+        from rlexp.algorithms.compiled.adam import AdamState
+        from rlexp.algorithms.compiled.sac_program import SACState
 
         if self.log_ent_coef is not None and self.ent_coef_optimizer is not None:
             coefficient = adam_state([(COEFFICIENT, self.log_ent_coef)], self.ent_coef_optimizer)

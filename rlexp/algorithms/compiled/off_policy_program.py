@@ -1,23 +1,18 @@
 """Off-policy learning and its environments as one program of JAX, as stable-baselines3 defines it.
 
-`OffPolicyProgram.advance` takes a state, trains for some rollouts, and returns the next state with what
-each rollout logged. How rollouts are divided among calls changes no bit of the states. What is learned
-is a `CompiledLearning`: `compiled_dqn_program`, `compiled_sac_program`.
+What is learned is a `CompiledLearning`: `dqn_program`, `sac_program`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_environments import CompiledEnvironments, EnvironmentState
-from rlexp.algorithms.compiled_replay import Minibatch, Transitions, sample, store
+from rlexp.algorithms.compiled.environments import EnvironmentState
+from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram, Scalars
+from rlexp.algorithms.compiled.replay import Minibatch, Transitions, sample, store
 from rlexp.environments.twins import Tree
-
-Scalars: TypeAlias = Mapping[str, jax.Array]
-"""Hyperparameters that the program takes as arguments, so that they need no new compilation."""
 
 
 class CompiledLearning(Protocol):
@@ -77,101 +72,46 @@ class OffPolicyState(NamedTuple):
     ring: Transitions
 
 
-class OffPolicyLog(NamedTuple):
-    """What rollouts logged: means over an update (rollouts), and ends of episodes.
-
-    Lengths and returns are those of `StepResult` (rollouts × steps × environments).
-    """
-
-    numbers: dict[str, jax.Array]
-    lengths: jax.Array
-    returns: jax.Array
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffPolicyProgram:
-    """The settings that shape the program; a change of one of them compiles another program.
+class OffPolicyProgram(CompiledProgram):
+    """Off-policy learning.
+
+    `advance` takes the scalars `learning_starts`, `gamma`, and what the algorithm needs. The schedules
+    are `calls` (steps of all environments before each rollout), `learning_rate`, and `exploration`
+    (rollouts × steps).
 
     Attributes:
-        environments: The environments.
         learning: The algorithm.
         train_freq: Steps of a rollout in each environment.
         gradient_steps: Gradient steps after a rollout.
         batch_size: Transitions in a minibatch.
         n_steps: Number of reward steps before bootstrapping.
         bootstrap: Whether a truncated episode counts as one that goes on.
-        rollouts: Rollouts of one call, at most.
     """
 
-    environments: CompiledEnvironments
+    # The ring is large: without its donation, each call would copy it.
+    donated: ClassVar[tuple[int, ...]] = (0,)
+
     learning: CompiledLearning
     train_freq: int
     gradient_steps: int
     batch_size: int
     n_steps: int
     bootstrap: bool
-    rollouts: int
-    advance: Callable[..., tuple[OffPolicyState, OffPolicyLog]] = field(init=False)
-    begin: Callable[..., tuple[jax.Array, EnvironmentState]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        # The ring is large: without its donation, each call would copy it.
-        object.__setattr__(self, "advance", jax.jit(self._advance, donate_argnums=0))
-        object.__setattr__(self, "begin", jax.jit(self._begin))
 
     @property
-    def size(self) -> int:
-        """Transitions of a rollout."""
-        return self.train_freq * self.environments.count
+    def steps(self) -> int:
+        """Steps of a rollout in each environment."""
+        return self.train_freq
 
-    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, EnvironmentState]:
-        """The key of the policy, and environments at the start of their first episodes.
-
-        Args:
-            seed: Seed of the policy, 32 bits.
-            seeds: Seed of each environment, 32 bits.
-        """
-        return jax.random.PRNGKey(seed), self.environments.begin(seeds)
-
-    def _advance(
-        self, state: OffPolicyState, scalars: Scalars, schedules: Scalars, count: jax.Array
-    ) -> tuple[OffPolicyState, OffPolicyLog]:
-        """Train for `count` rollouts.
-
-        Args:
-            state: The state to continue from.
-            scalars: `calls` (steps of all environments so far), `learning_starts`, `gamma`, and what
-                the algorithm needs.
-            schedules: `learning_rate` of each rollout, and `exploration` (rollouts × steps).
-            count: Rollouts, at most `rollouts`.
-        """
-
-        def body(number: jax.Array, carried: tuple[OffPolicyState, OffPolicyLog]) -> Any:
-            state, log = carried
-            here = {**scalars, **{name: row[number] for name, row in schedules.items()}}
-            here["calls"] = scalars["calls"] + number * self.train_freq
-            state, numbers, lengths, returns = self._iteration(state, here)
-            return state, OffPolicyLog(
-                {name: log.numbers[name].at[number].set(numbers[name]) for name in numbers},
-                log.lengths.at[number].set(lengths),
-                log.returns.at[number].set(returns),
-            )
-
-        shape = (self.rollouts, self.train_freq, self.environments.count)
-        empty = OffPolicyLog(
-            {name: jnp.zeros(self.rollouts, jnp.float32) for name in self.learning.logged},
-            jnp.zeros(shape, jnp.int32),
-            jnp.zeros(shape, jnp.float32),
-        )
-        advanced: tuple[OffPolicyState, OffPolicyLog] = jax.lax.fori_loop(
-            0, count, body, (state, empty)
-        )
-        return advanced
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Names of the numbers that each rollout logs, means over its update."""
+        return self.learning.logged
 
     def _iteration(
         self, state: OffPolicyState, scalars: Scalars
-    ) -> tuple[OffPolicyState, dict[str, jax.Array], jax.Array, jax.Array]:
-        """Collect one rollout, and learn from the ring."""
+    ) -> tuple[OffPolicyState, ChunkLog]:
         key, actions_key, learning_key = jax.random.split(state.key, 3)
         drawn = self.learning.draw(actions_key, self.train_freq, self.environments.count)
         steps = scalars["calls"] + jnp.arange(self.train_freq)
@@ -183,7 +123,7 @@ class OffPolicyProgram:
         rows = (drawn, steps, scalars["exploration"])
         state, (lengths, returns) = jax.lax.scan(step, state._replace(key=key), rows)
         learned, numbers = self._learn(state, learning_key, scalars)
-        return state._replace(learned=learned), numbers, lengths, returns
+        return state._replace(learned=learned), ChunkLog(numbers, lengths, returns)
 
     def _step(
         self,

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_adam import AdamState, adam
-from rlexp.algorithms.compiled_off_policy_program import Scalars
-from rlexp.algorithms.compiled_policy import CompiledNetwork, Parameters
-from rlexp.algorithms.compiled_replay import Minibatch
+from rlexp.algorithms.compiled.adam import AdamState, adam
+from rlexp.algorithms.compiled.policy import CompiledNetwork, Parameters
+from rlexp.algorithms.compiled.program import Scalars
+from rlexp.algorithms.compiled.replay import Minibatch
 
 EPSILON = 1e-8
 """Epsilon of Adam, the default of torch, which `SACPolicy` keeps."""

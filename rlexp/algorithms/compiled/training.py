@@ -17,13 +17,14 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
 
-from rlexp.algorithms.compiled_programs import beating, kept_program
-from rlexp.algorithms.compiled_vector import CompiledVector
+from rlexp.algorithms.compiled.programs import beating, kept_program
+from rlexp.algorithms.compiled.vector import CompiledVector
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_adam import AdamState
-    from rlexp.algorithms.compiled_environments import CompiledEnvironments
+    from rlexp.algorithms.compiled.adam import AdamState
+    from rlexp.algorithms.compiled.environments import CompiledEnvironments
+    from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
 
 CHUNK_SECONDS = 0.25
 """Seconds of a chunk, about: a request to stop waits for its end."""
@@ -61,19 +62,21 @@ class CompiledTraining(BaseAlgorithm):
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "program_state"]
 
-    def _program(self) -> Any:
-        """The program, with `rollouts`, `size` and `begin`."""
+    def _program(self) -> "CompiledProgram":
+        """The program of these settings; `kept_program` may replace it."""
         raise NotImplementedError
 
-    def _state(self, program: Any) -> Any:
+    def _state(self, program: "CompiledProgram") -> Any:
         """The state from which the program continues, or with which it begins."""
         raise NotImplementedError
 
-    def _advance(self, program: Any, state: Any, rollouts: int, total: int) -> tuple[Any, Any]:
+    def _advance(
+        self, program: "CompiledProgram", state: Any, rollouts: int, total: int
+    ) -> tuple[Any, "ChunkLog"]:
         """Train for some rollouts, and return the next state and what they logged."""
         raise NotImplementedError
 
-    def _report(self, log: Any, rollouts: int, interval: int, total: int) -> None:
+    def _report(self, log: "ChunkLog", rollouts: int, interval: int, total: int) -> None:
         """Log what the rollouts of a chunk computed as the library does, and count their steps."""
         raise NotImplementedError
 
@@ -130,7 +133,7 @@ class CompiledTraining(BaseAlgorithm):
         Raises:
             ConfigError: The twin does not fit the task.
         """
-        from rlexp.algorithms.compiled_environments import CompiledEnvironments
+        from rlexp.algorithms.compiled.environments import CompiledEnvironments
 
         vector, action = self._vector(), self.action_space
         _check_shapes(vector)
@@ -150,7 +153,7 @@ class CompiledTraining(BaseAlgorithm):
         assert isinstance(vector, CompiledVector)
         return vector
 
-    def _begin(self, program: Any) -> tuple[Any, Any]:
+    def _begin(self, program: "CompiledProgram") -> tuple[Any, Any]:
         """Key and environments from which the program continues, or with which it begins."""
         import jax
 
@@ -188,7 +191,12 @@ class CompiledTraining(BaseAlgorithm):
         """Set what decides the actions of an evaluation at the present step."""
 
     def _rollouts(
-        self, caller: BaseCallback, program: Any, total: int, last: int, seconds: float
+        self,
+        caller: BaseCallback,
+        program: "CompiledProgram",
+        total: int,
+        last: int,
+        seconds: float,
     ) -> int:
         """Rollouts of the next chunk, given those of the last, and the seconds that each took."""
         begin, size = self.num_timesteps, program.size
@@ -217,7 +225,7 @@ def adam_state(
     named: Sequence[tuple[str, torch.Tensor]], optimiser: torch.optim.Optimizer
 ) -> "AdamState":
     """Parameters and the state of Adam of torch, as a program takes them."""
-    from rlexp.algorithms.compiled_adam import AdamState
+    from rlexp.algorithms.compiled.adam import AdamState
 
     states = optimiser.state
     first, second = (

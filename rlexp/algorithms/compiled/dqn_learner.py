@@ -6,11 +6,11 @@ import numpy as np
 import stable_baselines3
 from numpy.typing import NDArray
 
-from rlexp.algorithms.compiled_off_policy_learner import CompiledOffPolicyLearner, values_of
-from rlexp.algorithms.compiled_training import adam_state, write_adam_state, write_parameters
+from rlexp.algorithms.compiled.off_policy_learner import CompiledOffPolicyLearner, values_of
+from rlexp.algorithms.compiled.training import adam_state, write_adam_state, write_parameters
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_dqn_program import DQNLearning, DQNState
+    from rlexp.algorithms.compiled.dqn_program import DQNLearning, DQNState
 
 SCALARS = ("tau", "max_grad_norm")
 
@@ -19,8 +19,8 @@ class CompiledDQNLearner(CompiledOffPolicyLearner, stable_baselines3.DQN):
     """DQN that is compiled with its environments, which a `CompiledVector` names."""
 
     def _learning(self) -> "DQNLearning":
-        from rlexp.algorithms.compiled_dqn_program import DQNLearning
-        from rlexp.algorithms.compiled_policy import CompiledNetwork
+        from rlexp.algorithms.compiled.dqn_program import DQNLearning
+        from rlexp.algorithms.compiled.policy import CompiledNetwork
 
         network = self.q_net
         return DQNLearning(
@@ -30,7 +30,7 @@ class CompiledDQNLearner(CompiledOffPolicyLearner, stable_baselines3.DQN):
         )
 
     def _learned(self) -> "DQNState":
-        from rlexp.algorithms.compiled_dqn_program import DQNState
+        from rlexp.algorithms.compiled.dqn_program import DQNState
 
         network = adam_state(list(self.q_net.named_parameters()), self.policy.optimizer)
         target = {n: p.detach().numpy().copy() for n, p in self.q_net_target.named_parameters()}

@@ -11,8 +11,8 @@ import torch
 from off_policy_learners import collected, fake_sample, learner_of
 from trainings import run_training, without_times
 
-from rlexp.algorithms import compiled_training
-from rlexp.algorithms.compiled_replay import sample
+from rlexp.algorithms.compiled import training
+from rlexp.algorithms.compiled.replay import sample
 from rlexp.records.events import Ending, Evaluated, Measured
 
 SMALL = (
@@ -127,7 +127,7 @@ def test_a_training_continues_bit_for_bit(tmp_path: Path, monkeypatch: pytest.Mo
     saved = listener.saved_checkpoint(1)
     _, again = run_training(tmp_path / "again", *TINY, checkpoints=[saved], checkpoint_every=90)
     assert ended.weights == again.weights
-    monkeypatch.setattr(compiled_training, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(training, "CHUNK_SECONDS", 0.0)
     slow, end = run_training(tmp_path / "slow", *TINY)
     assert ended.weights == end.weights
     expected, actual = (

@@ -95,7 +95,7 @@ class CompiledAlgorithm:
             ConfigError: The task has no twin, or the code of the twin has changed since the run was
                 defined.
         """
-        from rlexp.algorithms.compiled_vector import CompiledVector
+        from rlexp.algorithms.compiled.vector import CompiledVector
 
         check_twin(environment, self.twin)
         if self.twin_digest not in {None, twin_digest(environment, self.twin)}:

@@ -12,8 +12,8 @@ import torch
 from stable_baselines3.common.logger import configure
 from trainings import run_training, spec_of, without_times
 
-from rlexp.algorithms import compiled_ppo_learner, compiled_training
-from rlexp.algorithms.compiled_ppo_program import ProgramState
+from rlexp.algorithms.compiled import ppo_learner, training
+from rlexp.algorithms.compiled.ppo_program import ProgramState
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import (
     Continued,
@@ -234,8 +234,8 @@ def test_the_length_of_chunks_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However rollouts are divided into chunks, weights, metrics and evaluations are the same."""
-    monkeypatch.setattr(compiled_training, "CHUNK_SECONDS", seconds)
-    monkeypatch.setattr(compiled_ppo_learner, "MOST_ROLLOUTS", rollouts)
+    monkeypatch.setattr(training, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(ppo_learner, "MOST_ROLLOUTS", rollouts)
     listener, ended = run_training(tmp_path, *TINY)
     assert whole[1].weights is not None
     assert whole[1].weights == ended.weights

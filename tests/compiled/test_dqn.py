@@ -12,8 +12,8 @@ from off_policy_learners import collected, fake_sample, learner_of
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from trainings import run_training, without_times
 
-from rlexp.algorithms import compiled_off_policy_learner, compiled_training
-from rlexp.algorithms.compiled_replay import sample
+from rlexp.algorithms.compiled import off_policy_learner, training
+from rlexp.algorithms.compiled.replay import sample
 from rlexp.records.events import Continued, Ending, Evaluated, Failure, Measured, Refused
 
 SMALL = (
@@ -200,8 +200,8 @@ def test_the_length_of_chunks_changes_nothing(
     whole: Any, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However rollouts are divided into chunks, weights, metrics and evaluations are the same."""
-    monkeypatch.setattr(compiled_training, "CHUNK_SECONDS", seconds)
-    monkeypatch.setattr(compiled_off_policy_learner, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(training, "CHUNK_SECONDS", seconds)
+    monkeypatch.setattr(off_policy_learner, "MOST_NUMBERS", 100)
     listener, ended = run_training(tmp_path, *TINY)
     assert whole[1].weights == ended.weights
     kinds = (Evaluated, Measured)

@@ -10,16 +10,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
 
-from rlexp.algorithms.compiled_training import CompiledTraining
+from rlexp.algorithms.compiled.training import CompiledTraining
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_off_policy_program import (
+    from rlexp.algorithms.compiled.off_policy_program import (
         CompiledLearning,
-        OffPolicyLog,
         OffPolicyProgram,
         OffPolicyState,
     )
-    from rlexp.algorithms.compiled_replay import Transitions
+    from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
+    from rlexp.algorithms.compiled.replay import Transitions
 
 MOST_NUMBERS = 1 << 13
 """Ends of episodes that a chunk may report, which limits its rollouts."""
@@ -65,7 +65,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         return np.zeros(steps.shape, np.float32)
 
     def _program(self) -> "OffPolicyProgram":
-        from rlexp.algorithms.compiled_off_policy_program import OffPolicyProgram
+        from rlexp.algorithms.compiled.off_policy_program import OffPolicyProgram
 
         frequency, buffer = self._frequency(), self.replay_buffer
         assert buffer is not None
@@ -86,8 +86,8 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         frequency: Any = self.train_freq
         return int(frequency.frequency)
 
-    def _state(self, program: "OffPolicyProgram") -> "OffPolicyState":
-        from rlexp.algorithms.compiled_off_policy_program import OffPolicyState
+    def _state(self, program: "CompiledProgram") -> "OffPolicyState":
+        from rlexp.algorithms.compiled.off_policy_program import OffPolicyState
 
         return OffPolicyState(self._learned(), *self._begin(program), self._ring())
 
@@ -95,7 +95,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         """The transitions of the library's replay buffer, as the program stores them."""
         import jax.numpy as jnp
 
-        from rlexp.algorithms.compiled_replay import Transitions
+        from rlexp.algorithms.compiled.replay import Transitions
 
         arrays: dict[str, Any] = {n: getattr(self.replay_buffer, a) for n, a in RING.items()}
         discrete = np.issubdtype(arrays["actions"].dtype, np.integer)
@@ -131,11 +131,9 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         return min(rest, super()._rollouts(caller, program, total, last, seconds))
 
     def _advance(
-        self, program: "OffPolicyProgram", state: "OffPolicyState", rollouts: int, total: int
-    ) -> tuple["OffPolicyState", "OffPolicyLog"]:
-        steps = rollouts * program.train_freq
+        self, program: "CompiledProgram", state: "OffPolicyState", rollouts: int, total: int
+    ) -> tuple["OffPolicyState", "ChunkLog"]:
         scalars = {
-            "calls": np.int32(self.num_timesteps // self.n_envs),
             "learning_starts": np.int32(self.learning_starts),
             "gamma": np.float32(self.gamma),
             **self._scalars(),
@@ -143,23 +141,25 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         schedules = self._schedules(program, rollouts, total)
         state, log = program.advance(state, scalars, schedules, np.int32(rollouts))
         self._write_learned(state.learned)
-        self._write_ring(state.ring, steps)
+        self._write_ring(state.ring, rollouts * program.steps)
         self._keep(state.key, state.environments)
         return state, log
 
     def _schedules(
-        self, program: "OffPolicyProgram", rollouts: int, total: int
-    ) -> dict[str, NDArray[np.float32]]:
-        """Learning rates of the rollouts, and rates of random actions of their steps."""
+        self, program: "CompiledProgram", rollouts: int, total: int
+    ) -> dict[str, NDArray[Any]]:
+        """Learning rates, and rates of random actions of the steps, of each rollout; see the program."""
+        calls = np.arange(program.rollouts, dtype=np.int32) * program.steps
         rates = np.zeros(program.rollouts, np.float32)
         ends = self.num_timesteps + (np.arange(rollouts) + 1) * program.size
         rates[:rollouts] = values_of(self.lr_schedule, 1.0 - ends / total)
-        exploration = np.zeros((program.rollouts, program.train_freq), np.float32)
-        begins = np.arange(rollouts * program.train_freq) * self.n_envs + self.num_timesteps
-        exploration[:rollouts] = self._exploration(begins, total).reshape(-1, program.train_freq)
-        return {"learning_rate": rates, "exploration": exploration}
+        exploration = np.zeros((program.rollouts, program.steps), np.float32)
+        begins = np.arange(rollouts * program.steps) * self.n_envs + self.num_timesteps
+        exploration[:rollouts] = self._exploration(begins, total).reshape(-1, program.steps)
+        calls += self.num_timesteps // self.n_envs
+        return {"calls": calls, "learning_rate": rates, "exploration": exploration}
 
-    def _report(self, log: "OffPolicyLog", rollouts: int, interval: int, total: int) -> None:
+    def _report(self, log: "ChunkLog", rollouts: int, interval: int, total: int) -> None:
         numbers = self._numbers(log, rollouts)
         # The callback names the step at which a loss is no number any more.
         lost = np.flatnonzero(~np.isfinite(list(numbers.values())).all(axis=0))
@@ -187,7 +187,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         self._record(numbers, begin, reported, self.num_timesteps, total)
         self._record_step(total)
 
-    def _numbers(self, log: "OffPolicyLog", rollouts: int) -> dict[str, NDArray[np.float32]]:
+    def _numbers(self, log: "ChunkLog", rollouts: int) -> dict[str, NDArray[np.float32]]:
         """What each rollout logs."""
         return {name: np.asarray(row)[:rollouts] for name, row in log.numbers.items()}
 

@@ -9,10 +9,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.type_aliases import Schedule
 
-from rlexp.algorithms.compiled_training import CompiledTraining, adam_state, write_adam_state
+from rlexp.algorithms.compiled.training import CompiledTraining, adam_state, write_adam_state
 
 if TYPE_CHECKING:
-    from rlexp.algorithms.compiled_ppo_program import ChunkLog, PPOProgram, ProgramState
+    from rlexp.algorithms.compiled.ppo_program import PPOProgram, ProgramState
+    from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
 
 MOST_ROLLOUTS = 64
 """Rollouts of a chunk, at most."""
@@ -25,8 +26,8 @@ class CompiledPPOLearner(CompiledTraining, stable_baselines3.PPO):
     """PPO that is compiled with its environments, which a `CompiledVector` names."""
 
     def _program(self) -> "PPOProgram":
-        from rlexp.algorithms.compiled_policy import CompiledPolicy
-        from rlexp.algorithms.compiled_ppo_program import PPOProgram
+        from rlexp.algorithms.compiled.policy import CompiledPolicy
+        from rlexp.algorithms.compiled.ppo_program import PPOProgram
 
         discrete = isinstance(self.action_space, spaces.Discrete)
         size = self.n_steps * self.n_envs
@@ -42,14 +43,14 @@ class CompiledPPOLearner(CompiledTraining, stable_baselines3.PPO):
             rollouts=max(1, min(MOST_ROLLOUTS, MOST_NUMBERS // size)),
         )
 
-    def _state(self, program: "PPOProgram") -> "ProgramState":
-        from rlexp.algorithms.compiled_ppo_program import ProgramState
+    def _state(self, program: "CompiledProgram") -> "ProgramState":
+        from rlexp.algorithms.compiled.ppo_program import ProgramState
 
         named = list(self.policy.named_parameters())
         return ProgramState(adam_state(named, self.policy.optimizer), *self._begin(program))
 
     def _advance(
-        self, program: "PPOProgram", state: "ProgramState", rollouts: int, total: int
+        self, program: "CompiledProgram", state: "ProgramState", rollouts: int, total: int
     ) -> tuple["ProgramState", "ChunkLog"]:
         schedules = self._schedules(program, rollouts, total)
         state, log = program.advance(state, self._scalars(), schedules, np.int32(rollouts))
@@ -63,7 +64,7 @@ class CompiledPPOLearner(CompiledTraining, stable_baselines3.PPO):
         return {**values, "target_kl": np.float32(self.target_kl or 0.0)}
 
     def _schedules(
-        self, program: "PPOProgram", rollouts: int, total: int
+        self, program: "CompiledProgram", rollouts: int, total: int
     ) -> dict[str, NDArray[np.float32]]:
         """Scheduled values of each rollout; the library computes them after a rollout."""
         schedules: dict[str, Schedule] = {

@@ -1,19 +1,15 @@
-"""PPO and its environments as one program of JAX, by the definitions of stable-baselines3.
+"""PPO and its environments as one program of JAX, by the definitions of stable-baselines3."""
 
-`PPOProgram.advance` takes a state, trains for some rollouts, and returns the next state with what each
-rollout logged. How rollouts are divided among calls changes no bit of the states.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from rlexp.algorithms.compiled_adam import AdamState, adam, cut_norm
-from rlexp.algorithms.compiled_environments import CompiledEnvironments, EnvironmentState
-from rlexp.algorithms.compiled_policy import CompiledPolicy, Parameters
+from rlexp.algorithms.compiled.adam import AdamState, adam, cut_norm
+from rlexp.algorithms.compiled.environments import EnvironmentState
+from rlexp.algorithms.compiled.policy import CompiledPolicy, Parameters
+from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram, Scalars
 
 EPSILON = 1e-5
 """Epsilon of Adam, as `ActorCriticPolicy` of stable-baselines3 sets it."""
@@ -22,9 +18,6 @@ LOGGED = (
     *("loss", "explained_variance", "std", "epochs"),
 )
 """Numbers that each rollout logs."""
-
-Scalars: TypeAlias = Mapping[str, jax.Array]
-"""Hyperparameters that the program takes as arguments, so that they need no new compilation."""
 
 
 class ProgramState(NamedTuple):
@@ -61,17 +54,6 @@ class Experience(NamedTuple):
     targets: jax.Array
 
 
-class ChunkLog(NamedTuple):
-    """What rollouts logged: numbers by name (rollouts), and ends of episodes.
-
-    Lengths and returns are those of `Rollout` (rollouts × steps × environments).
-    """
-
-    numbers: dict[str, jax.Array]
-    lengths: jax.Array
-    returns: jax.Array
-
-
 class Epochs(NamedTuple):
     """Sums over the minibatches of an update, for what is logged."""
 
@@ -85,11 +67,13 @@ class Epochs(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PPOProgram:
-    """The settings that shape the program; a change of one of them compiles another program.
+class PPOProgram(CompiledProgram):
+    """PPO.
+
+    `advance` takes the scalars `gamma`, `gae_lambda`, `ent_coef`, `vf_coef`, `max_grad_norm` and
+    `target_kl`, and the schedules `learning_rate`, `clip_range` and `clip_range_vf`.
 
     Attributes:
-        environments: The environments.
         policy: The networks.
         n_steps: Steps of a rollout in each environment.
         batch_size: Transitions in a minibatch.
@@ -97,10 +81,8 @@ class PPOProgram:
         normalize_advantage: Whether advantages of a minibatch are normalised.
         clip_values: Whether the change of values is clipped.
         stops_early: Whether a divergence ends the epochs of an update.
-        rollouts: Rollouts of one call, at most.
     """
 
-    environments: CompiledEnvironments
     policy: CompiledPolicy
     n_steps: int
     batch_size: int
@@ -108,70 +90,25 @@ class PPOProgram:
     normalize_advantage: bool
     clip_values: bool
     stops_early: bool
-    rollouts: int
-    advance: Callable[..., tuple[ProgramState, ChunkLog]] = field(init=False)
-    begin: Callable[..., tuple[jax.Array, EnvironmentState]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "advance", jax.jit(self._advance))
-        object.__setattr__(self, "begin", jax.jit(self._begin))
 
     @property
-    def size(self) -> int:
-        """Transitions of a rollout."""
-        return self.n_steps * self.environments.count
+    def steps(self) -> int:
+        """Steps of a rollout in each environment."""
+        return self.n_steps
 
-    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, EnvironmentState]:
-        """The key of the policy, and environments at the start of their first episodes.
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Names of the numbers that each rollout logs."""
+        return LOGGED
 
-        Args:
-            seed: Seed of the policy, 32 bits.
-            seeds: Seed of each environment, 32 bits.
-        """
-        return jax.random.PRNGKey(seed), self.environments.begin(seeds)
-
-    def _advance(
-        self, state: ProgramState, scalars: Scalars, schedules: Scalars, count: jax.Array
-    ) -> tuple[ProgramState, ChunkLog]:
-        """Train for `count` rollouts.
-
-        Args:
-            state: The state to continue from.
-            scalars: `gamma`, `gae_lambda`, `ent_coef`, `vf_coef`, `max_grad_norm`, `target_kl`.
-            schedules: `learning_rate`, `clip_range` and `clip_range_vf` of each rollout.
-            count: Rollouts, at most `rollouts`.
-        """
-
-        def body(number: jax.Array, carried: tuple[ProgramState, ChunkLog]) -> Any:
-            state, chunk = carried
-            here = {**scalars, **{name: row[number] for name, row in schedules.items()}}
-            state, numbers, rollout = self._iteration(state, here)
-            return state, ChunkLog(
-                {name: chunk.numbers[name].at[number].set(numbers[name]) for name in LOGGED},
-                chunk.lengths.at[number].set(rollout.lengths),
-                chunk.returns.at[number].set(rollout.returns),
-            )
-
-        shape = (self.rollouts, self.n_steps, self.environments.count)
-        empty = ChunkLog(
-            {name: jnp.zeros(self.rollouts, jnp.float32) for name in LOGGED},
-            jnp.zeros(shape, jnp.int32),
-            jnp.zeros(shape, jnp.float32),
-        )
-        advanced: tuple[ProgramState, ChunkLog] = jax.lax.fori_loop(0, count, body, (state, empty))
-        return advanced
-
-    def _iteration(
-        self, state: ProgramState, scalars: Scalars
-    ) -> tuple[ProgramState, dict[str, jax.Array], Rollout]:
-        """Collect one rollout, and learn from it."""
+    def _iteration(self, state: ProgramState, scalars: Scalars) -> tuple[ProgramState, ChunkLog]:
         key, actions_key, epochs_key = jax.random.split(state.key, 3)
         parameters = state.optimiser.parameters
         environments, rollout = self._collect(parameters, state.environments, actions_key)
         batch = self._experience(parameters, environments, rollout, scalars)
         optimiser, epochs = self._learn(state.optimiser, batch, epochs_key, scalars)
-        numbers = self._logged(optimiser, epochs, batch)
-        return ProgramState(optimiser, key, environments), numbers, rollout
+        log = ChunkLog(self._logged(optimiser, epochs, batch), rollout.lengths, rollout.returns)
+        return ProgramState(optimiser, key, environments), log
 
     def _collect(
         self, parameters: Parameters, environments: EnvironmentState, key: jax.Array

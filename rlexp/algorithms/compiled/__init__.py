@@ -1,0 +1,1 @@
+"""What compiled algorithms share: their learners, and their programs of JAX."""

@@ -1,0 +1,111 @@
+"""What the programs of all compiled algorithms share: rollouts one after the other, and their log.
+
+`CompiledProgram.advance` takes a state, trains for some rollouts, and returns the next state with what
+each rollout logged. How rollouts are divided among calls changes no bit of the states.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from rlexp.algorithms.compiled.environments import CompiledEnvironments, EnvironmentState
+
+Scalars: TypeAlias = Mapping[str, jax.Array]
+"""Hyperparameters that the program takes as arguments, so that they need no new compilation."""
+
+
+class ChunkLog(NamedTuple):
+    """What rollouts logged: numbers by name (rollouts), and ends of episodes.
+
+    Lengths and returns are those of `StepResult` (rollouts × steps × environments). The log of a single
+    rollout has no first axis.
+    """
+
+    numbers: dict[str, jax.Array]
+    lengths: jax.Array
+    returns: jax.Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledProgram:
+    """The settings that shape a program; a change of one of them compiles another program.
+
+    A subclass fills `steps`, `logged` and `_iteration`.
+
+    Attributes:
+        environments: The environments.
+        rollouts: Rollouts of one call, at most.
+        advance: `_advance`, compiled.
+        begin: `_begin`, compiled.
+    """
+
+    donated: ClassVar[tuple[int, ...]] = ()
+    """Arguments of `advance` whose memory the results may take; the caller must not use them again."""
+
+    environments: CompiledEnvironments
+    rollouts: int
+    advance: Callable[..., tuple[Any, ChunkLog]] = field(init=False)
+    begin: Callable[..., tuple[jax.Array, EnvironmentState]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        advance = jax.jit(self._advance, donate_argnums=self.donated)
+        object.__setattr__(self, "advance", advance)
+        object.__setattr__(self, "begin", jax.jit(self._begin))
+
+    @property
+    def steps(self) -> int:
+        """Steps of a rollout in each environment."""
+        raise NotImplementedError
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Names of the numbers that each rollout logs."""
+        raise NotImplementedError
+
+    def _iteration(self, state: Any, scalars: Scalars) -> tuple[Any, ChunkLog]:
+        """Collect one rollout and learn; returns the next state and the log of this rollout."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Transitions of a rollout."""
+        return self.steps * self.environments.count
+
+    def _begin(self, seed: jax.Array, seeds: jax.Array) -> tuple[jax.Array, EnvironmentState]:
+        """The key of the policy, and environments at the start of their first episodes.
+
+        Args:
+            seed: Seed of the policy, 32 bits.
+            seeds: Seed of each environment, 32 bits.
+        """
+        return jax.random.PRNGKey(seed), self.environments.begin(seeds)
+
+    def _advance(
+        self, state: Any, scalars: Scalars, schedules: Scalars, count: jax.Array
+    ) -> tuple[Any, ChunkLog]:
+        """Train for `count` rollouts.
+
+        Args:
+            state: The state to continue from.
+            scalars: Hyperparameters that all rollouts share.
+            schedules: Hyperparameters of each rollout (rollouts × …).
+            count: Rollouts, at most `rollouts`.
+        """
+
+        def body(number: jax.Array, carried: tuple[Any, ChunkLog]) -> Any:
+            state, log = carried
+            here = {**scalars, **{name: row[number] for name, row in schedules.items()}}
+            state, rollout = self._iteration(state, here)
+            return state, jax.tree.map(lambda rows, row: rows.at[number].set(row), log, rollout)
+
+        shape = (self.rollouts, self.steps, self.environments.count)
+        empty = ChunkLog(
+            {name: jnp.zeros(self.rollouts, jnp.float32) for name in self.logged},
+            jnp.zeros(shape, jnp.int32),
+            jnp.zeros(shape, jnp.float32),
+        )
+        advanced: tuple[Any, ChunkLog] = jax.lax.fori_loop(0, count, body, (state, empty))
+        return advanced
