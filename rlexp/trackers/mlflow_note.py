@@ -27,14 +27,14 @@ def note_of(
         page: The address of the report's page; None where no page was uploaded.
     """
     # MLflow folds a long note after a few lines: the answer and the report come first.
-    first = [*_answer(summary), _sources(experiment, page)]
+    first = [*_answer(summary), sources(experiment, page)]
     numbers = [*_winner(experiment, summary), *map(_aggregate, aggregates)]
     return "\n\n".join([*first, *numbers])
 
 
 def _answer(summary: ExperimentSummary) -> Iterator[str]:
     if summary.answer is not None:
-        yield _escaped(summary.answer.in_words)
+        yield escaped(summary.answer.in_words)
 
 
 def _winner(experiment: TrackedExperiment, summary: ExperimentSummary) -> Iterator[str]:
@@ -49,12 +49,12 @@ def _winner(experiment: TrackedExperiment, summary: ExperimentSummary) -> Iterat
         return
     rows = ["| phase | mean score of the winner | runs |", "|---|---|---|"]
     yield "\n".join([*rows, *map(_row, summary.answer.phases)])
-    gap = _escaped(summary.answer.optimism_text)
+    gap = escaped(summary.answer.optimism_text)
     yield f"{f'Optimism of tuning: {gap}. ' if gap else ''}Only test scores are results."
 
 
 def _row(phase: TrackedPhase) -> str:
-    mean = "—" if phase.mean is None else _escaped(with_ends(phase.mean, phase.mean.digits))
+    mean = "—" if phase.mean is None else escaped(with_ends(phase.mean, phase.mean.digits))
     n = 0 if phase.mean is None else phase.mean.n
     return f"| {phase.phase} | {mean} | {n} of {phase.planned} |"
 
@@ -64,12 +64,17 @@ def _aggregate(aggregate: TrackedAggregate) -> str:
     absent = {"failed": aggregate.failed, "missing": aggregate.missing}
     states = "".join(f", {count} {name}" for name, count in absent.items() if count)
     runs = f"{aggregate.n} of {format_count(aggregate.planned, f'{aggregate.phase} run')}"
-    label, task = _escaped(aggregate.label), _escaped(aggregate.task)
-    return f"{label} on {task}: {_escaped(aggregate.in_words)}. Scored: {runs}{states}."
+    label, task = escaped(aggregate.label), escaped(aggregate.task)
+    return f"{label} on {task}: {escaped(aggregate.in_words)}. Scored: {runs}{states}."
 
 
-def _sources(experiment: TrackedExperiment, page: str | None) -> str:
-    """Where the report and the records are."""
+def sources(experiment: TrackedExperiment, page: str | None) -> str:
+    """Where the report and the records are.
+
+    Args:
+        experiment: The experiment.
+        page: The address of the report's page; None where no page was uploaded.
+    """
     records = f"Records: `runs/{experiment.name}`."
     if page is not None:
         return f"Report: [{PAGE}]({page}). {records}"
@@ -77,7 +82,7 @@ def _sources(experiment: TrackedExperiment, page: str | None) -> str:
     return f"No report page is attached. To write one: `{command}`. {records}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """A text whose characters have no meaning in Markdown."""
     for character in "\\`*_[]<>|#":
         text = text.replace(character, f"\\{character}")

@@ -1,7 +1,6 @@
 """The connection to MLflow: its client, its calls with limits, and the meaning of its errors."""
 
 import base64
-import json
 import logging
 import math
 import os
@@ -25,10 +24,10 @@ from rlexp.trackers.mlflow_limits import (
     readable,
 )
 from rlexp.trackers.mlflow_uri import (
-    VIEW_KEY,
     MLflowLocation,
     check_database,
     check_location,
+    curves_page,
     make_database,
 )
 from rlexp.trackers.viewing import not_installed
@@ -223,8 +222,6 @@ def _revision() -> str:
 
 
 PARENT = "mlflow.parentRunId"
-VIEW = f"mlflow.sharedViewState.{VIEW_KEY}"
-"""The tag of an experiment with the view of its runs, in the form that MLflow's pages store."""
 DATASET_NAME = 500
 DATASET_DIGEST = 36
 """Most characters of a dataset's digest, which MLflow shows in parentheses after its name."""
@@ -367,23 +364,20 @@ class Service:
         with tracker_errors(self._location):
             self._client.log_inputs(run, [DatasetInput(dataset)])
 
-    def share_view(self, columns: Sequence[str]) -> None:
-        """Store a view of the runs with columns of metrics, which `run_list_page` opens."""
-        state = {
-            # By time and not by score: a tuning score on one seed must not come first.
-            "orderByKey": "attributes.start_time",
-            "orderByAsc": False,
-            "searchFilter": "",
-            "startTime": "ALL",
-            "lifecycleFilter": "Active",
-            "modelVersionFilter": "All Runs",
-            "datasetsFilter": [],
-            "selectedColumns": [f"metrics.`{name}`" for name in columns],
-        }
-        text = json.dumps(state)
+    def experiment_tags(self) -> dict[str, str]:
+        """The tags of the experiment."""
         with tracker_errors(self._location):
-            if self._client.get_experiment(self._experiment).tags.get(VIEW) != text:
-                self._client.set_experiment_tag(self._experiment, VIEW, text)
+            return dict(self._client.get_experiment(self._experiment).tags)
+
+    def tag_experiment(self, tags: Mapping[str, str]) -> None:
+        """Write tags of the experiment."""
+        with tracker_errors(self._location):
+            for key, value in tags.items():
+                self._client.set_experiment_tag(self._experiment, key, value)
+
+    def curves_page(self) -> str:
+        """The address of the experiment's curves within the pages of MLflow."""
+        return curves_page(self._experiment)
 
     def artifact_page(self, run: str, name: str) -> str:
         """The address of an artifact within the pages of MLflow."""

@@ -19,6 +19,7 @@ from rlexp.trackers.mlflow_bookkeeping import bookkeeping_tag
 from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
 from rlexp.trackers.mlflow_note import NOTE, PAGE, note_of
 from rlexp.trackers.mlflow_service import MLflowRun, Service
+from rlexp.trackers.mlflow_views import experiment_note, note_tag, view_tags
 
 MODEL = "model"
 """The folder of a run's artifacts that holds its model."""
@@ -84,9 +85,20 @@ class SummaryWriter:
                 self._write_sweep(parents[group], summary, page)
             else:
                 self._write_label(parents[group], by_label[group], summary, page)
-        self.service.share_view(_columns(summary.aggregates))
+        self._describe(summary, page)
         if self.register is not None and summary.winner is not None:
             self._register(self.register, summary.winner, summary.aggregates)
+
+    def _describe(self, summary: ExperimentSummary, page: str | None) -> None:
+        """Write the views of the experiment's runs, and the answer above them, if they changed."""
+        present = self.service.experiment_tags()
+        note = experiment_note(self.experiment, summary, page, self.service.curves_page())
+        views = view_tags(
+            _columns(summary.aggregates),
+            tests_only=any(a.phase == "test" for a in summary.aggregates),
+        )
+        tags = {**views, **note_tag(present, note)}
+        self.service.tag_experiment({k: v for k, v in tags.items() if present.get(k) != v})
 
     def _write_label(
         self,
@@ -221,7 +233,7 @@ def _aggregate_tags(aggregates: Sequence[TrackedAggregate]) -> dict[str, object]
 def _columns(aggregates: Sequence[TrackedAggregate]) -> list[str]:
     """The metrics by which a reader of the list of runs finds the answer."""
     ends = [f"{metric}_{end}" for metric in {a.metric: None for a in aggregates} for end in ENDS]
-    # MLflow sorts them by name. One more would hide the score behind the edge of the page.
+    # One more would be behind the edge of a page that is 1440 pixels wide.
     keys = ("score", *ends, "n")
     tasks = [_key_suffix(a, aggregates) for a in aggregates]
     return [legal_key(k + task) for k in keys for task in dict.fromkeys(["", *tasks])]

@@ -18,6 +18,8 @@ ARTIFACTS = "mlartifacts"
 SCHEMES = ("http", "https", "sqlite")
 VIEW_KEY = "rlexp"
 """The name of the view that the tracker stores: the runs with their scores."""
+CURVES_KEY = "rlexp_curves"
+"""The name of the stored view of the curves of labels."""
 FORMS = "http(s)://HOST:PORT or sqlite:///FILE, or null for mlflow.db beside runs/"
 
 
@@ -201,3 +203,9 @@ def run_list_page(server: str, experiment: str | None) -> str:
     if experiment is None:
         return f"{page}?workflowType=machine_learning"
     return f"{page}/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={VIEW_KEY}"
+
+
+def curves_page(experiment: str) -> str:
+    """The address of an experiment's curves, grouped by label, within the pages of MLflow."""
+    page = f"#/experiments/{experiment}/runs?workflowType=machine_learning"
+    return f"{page}&viewStateShareKey={CURVES_KEY}&compareRunsMode=CHART"

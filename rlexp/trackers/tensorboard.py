@@ -136,19 +136,25 @@ class TensorBoardSink:
         Each aggregate stands at the number of environment steps after which its runs are scored, so
         that it is beside the ends of their curves.
         """
+        time = self._after_last_start()
         for aggregate in summary.aggregates:
             if aggregate.estimate is not None:
                 folder = self._folder / AGGREGATES / _folder_name(aggregate)
-                file = EventFileWriter(folder / "events.out.tfevents.0000000000.rlexp", 0, 0.0)
+                file = EventFileWriter(folder / "events.out.tfevents.0000000000.rlexp", 0, time)
                 step = _budget_of(self._experiment, aggregate)
-                file.scalars(dict(_aggregate_scalars(aggregate)), step, 0.0)
-                file.summary(_text_summary("~ aggregate/in words", aggregate.in_words), step, 0.0)
+                file.scalars(dict(_aggregate_scalars(aggregate)), step, time)
+                file.summary(_text_summary("~ aggregate/in words", aggregate.in_words), step, time)
                 if summary.answer is not None:
                     command = shlex.join(["rlexp", "report", self._experiment.name])
                     answer = f"{summary.answer.in_words}\n\nFor the report: `{command}`"
-                    file.summary(_text_summary("~ aggregate/answer", answer), step, 0.0)
+                    file.summary(_text_summary("~ aggregate/answer", answer), step, time)
                 file.length()
                 file.close()
+
+    def _after_last_start(self) -> float:
+        """A time after the start of every run; TensorBoard lists runs by the time of their start."""
+        files = self._folder.glob("*/events.out.tfevents.*.rlexp")
+        return 1.0 + max((int(file.name.split(".")[3]) for file in files), default=0)
 
     def _run_folder(self, run: TrackedRun) -> Path:
         """The folder of a run, which TensorBoard shows as its name.

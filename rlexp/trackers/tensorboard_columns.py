@@ -16,6 +16,8 @@ SETTINGS = ".settings"
 """The file of an experiment with the kind of each of its settings, by name."""
 DECLARATION = Path("~ columns", "events.out.tfevents.0000000000.rlexp")
 """The file of the declaration; its folder sorts after those of all experiments."""
+AFTER_ALL = float(2**32)
+"""A time after the start of every run: TensorBoard lists runs by the time of their first event."""
 FIRST_SHOWN = ("label", "phase", "seed")
 KINDS = ("number", "text", "truth")
 
@@ -38,8 +40,8 @@ def declare_columns(experiment: Path, settings: Mapping[str, Any]) -> None:
         every |= _read(path.parent)
     # Published whole: another experiment may write its declaration at the same time.
     temporary = file.parent / f".{experiment.name}"
-    writer = EventFileWriter(temporary, 0, 0.0)
-    writer.summary(_declaration(every), 0, 0.0)
+    writer = EventFileWriter(temporary, 0, AFTER_ALL)
+    writer.summary(_declaration(every), 0, AFTER_ALL)
     writer.length()
     writer.close()
     temporary.replace(file)

@@ -31,6 +31,7 @@ from rlexp.trackers import (
     TrackedRun,
     TrackedWinner,
 )
+from rlexp.trackers.mlflow_note import NOTE
 from rlexp.trackers.mlflow_uri import run_list_page
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
@@ -65,6 +66,11 @@ def summarise(
         groups = arguments.pop("groups", ["ppo"])
         sink.summarise(ExperimentSummary(aggregates=aggregates, groups=groups, **arguments))
     return backend.parents(experiment)
+
+
+def in_service(backend: SqliteBackend, experiment: TrackedExperiment) -> Any:
+    """The experiment as MLflow has it."""
+    return backend.client().get_experiment_by_name(experiment.name)
 
 
 def history(backend: SqliteBackend, run: Any, key: str) -> list[float]:
@@ -254,14 +260,41 @@ def test_the_view_of_the_runs_shows_their_scores(
 ) -> None:
     """The experiment stores the view that the address of its list of runs opens."""
     summarise(backend, experiment, aggregate())
-    stored = backend.client().get_experiment_by_name(experiment.name)
-    assert stored is not None
-    view = json.loads(stored.tags["mlflow.sharedViewState.rlexp"])
-    shown = ["score", "iqm_low", "iqm_high", "n"]
-    assert view["selectedColumns"] == [f"metrics.`{name}`" for name in shown]
+    view = json.loads(in_service(backend, experiment).tags["mlflow.sharedViewState.rlexp"])
+    shown = [f"metrics.`{name}`" for name in ("score", "iqm_low", "iqm_high", "n")]
+    assert view["selectedColumns"] == view["columnOrder"] == shown
     assert run_list_page("http://host:1/", "7") == (
         "http://host:1/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=rlexp"
     )
+
+
+@pytest.mark.parametrize(("phase", "search"), [("test", "tags.`phase` = 'test'"), ("tuning", "")])
+def test_the_view_of_the_curves_groups_test_runs_by_label(
+    backend: SqliteBackend, experiment: TrackedExperiment, phase: str, search: str
+) -> None:
+    """The experiment stores the view that the link in its description opens."""
+    summarise(backend, experiment, aggregate(phase=phase))
+    tags = in_service(backend, experiment).tags
+    view = json.loads(tags["mlflow.sharedViewState.rlexp_curves"])
+    assert view["groupBy"]["groupByKeys"] == [{"mode": "tag", "groupByData": "label"}]
+    assert view["searchFilter"] == search
+    assert "viewStateShareKey=rlexp_curves&compareRunsMode=CHART" in tags[NOTE]
+
+
+def test_the_experiment_says_the_answer_and_keeps_a_users_description(
+    backend: SqliteBackend, experiment: TrackedExperiment
+) -> None:
+    """A new answer replaces the old one; a description that a user wrote stays."""
+    for text in ("ppo is better than a2c by 20", "undecided"):
+        summarise(backend, experiment, aggregate(), answer=TrackedAnswer(text=text))
+        note = in_service(backend, experiment).tags[NOTE]
+        assert note.startswith(f"{text}. ")
+        assert note.endswith(f"Records: `runs/{experiment.name}`.")
+    theirs = f"Ours.\n\n{note}\n\nRead the first line."
+    identity = in_service(backend, experiment).experiment_id
+    backend.client().set_experiment_tag(identity, NOTE, theirs)
+    summarise(backend, experiment, aggregate(), answer=TrackedAnswer(text="new"))
+    assert in_service(backend, experiment).tags[NOTE] == theirs
 
 
 def finished_run(

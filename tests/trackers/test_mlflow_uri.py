@@ -21,7 +21,7 @@ from tracked_samples import (
 )
 
 from rlexp.errors import TrackerRefused, TrackerUnreachable
-from rlexp.trackers.mlflow import MLflow
+from rlexp.trackers.mlflow import EXPERIMENT_ID, MLflow
 from rlexp.trackers.mlflow_uri import check_database, find_location, make_database
 
 CANARY = "opensesame"
@@ -76,7 +76,8 @@ def test_mlflow_without_arguments_shows_the_runs(tmp_path: Path) -> None:
     search = python(SEARCH_PROGRAM, project)
     assert search.stdout.strip() == "[('ppo', None), ('ppo test seed 0', 475.5)]", search.stderr
     names = {path.name for path in project.iterdir()}
-    assert names == {"mlflow.db", "mlartifacts", "some.zip"}
+    # The sample keeps the files of its tracker in the project's folder.
+    assert names == {"mlflow.db", "mlartifacts", "some.zip", EXPERIMENT_ID}
     (model,) = project.glob("mlartifacts/*/artifacts/model/model.zip")
     assert model.read_bytes() == b"model"
 

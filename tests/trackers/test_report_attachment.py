@@ -110,6 +110,9 @@ def test_local_data_of_wandb_stays_local(tmp_path: Path) -> None:
         (folder,) = summaries(experiment)
         give(tmp_path, "report", "alpha", *FEW)
         assert [folder] == summaries(experiment)
+        for words in ([], ["tracker=[wandb]"]):
+            (row,) = sync(["alpha", *words], study(tmp_path), wait=120.0).rows
+            assert str(row.page).startswith("the data is local (mode offline)")
         assert {} == backend.server.runs
 
 

@@ -1,5 +1,6 @@
 """TensorBoard shows what each run is, and only the settings that tell runs apart."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,26 @@ def test_aggregates_stand_last_and_at_the_end_of_the_budget(tmp_path: Path) -> N
     assert {4096} == {step for _, step, _ in points}
     assert answer.text.encode() in path.read_bytes()
     assert f"`rlexp report {experiment.name}`".encode() in path.read_bytes()
+
+
+def test_runs_are_listed_before_aggregates(tmp_path: Path) -> None:
+    """TensorBoard lists runs by their first event: the aggregates, then the columns, are last."""
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+
+    backend, experiment = TensorBoardBackend(tmp_path), compared(tmp_path)
+    first = run_of(experiment)
+    second = run_of(experiment, 1, started=first.started + 60.5)
+    with closing(backend.tracker().open(experiment)) as sink:
+        for run in (second, first):
+            push_rows(sink, run, sample_rows([10]))
+            sink.end(run, run_end())
+        sink.summarise(ExperimentSummary(aggregates=[aggregate(label="ppo")], groups=["ppo"]))
+    shown = EventMultiplexer().AddRunsFromDirectory(str(tmp_path)).Reload()
+    names = sorted(shown.Runs(), key=shown.FirstEventTimestamp)
+    assert [name.split("/")[-1][:10] for name in names] == [
+        *("ppo test s", "ppo test s"),
+        *("ppo CartPo", "~ columns"),
+    ]
 
 
 def test_the_score_is_the_only_metric_of_the_table(tmp_path: Path) -> None:

@@ -170,17 +170,20 @@ def _reason(entry: TrialProgress, sweeping: SweepSource, state: OptunaTrialState
 
 
 def _decisions(sweeping: SweepSource) -> Iterator[tuple[str, Any]]:
-    """The stage, and after the selection its rule, the finalists, the winner and the default."""
+    """The stage, and after the selection the winner, the default, the rule and the finalists.
+
+    The dashboard shows five attributes at first, of which two are those of rlexp itself.
+    """
     yield "stage", str(sweeping.stage)
     selection = sweeping.selection
     if selection is None:
         return
-    yield "selection_rule", selection.rule
-    finalists = [finalist.number for finalist in selection.finalists]
-    yield "finalists", [_scored(n, (Phase.TUNING, Phase.SELECTION), sweeping) for n in finalists]
     yield "winner", _scored(selection.winner, tuple(Phase), sweeping)
     if selection.winner != DEFAULT:
         yield "default", _scored(DEFAULT, tuple(Phase), sweeping)
+    yield "selection_rule", selection.rule
+    finalists = [finalist.number for finalist in selection.finalists]
+    yield "finalists", [_scored(n, (Phase.TUNING, Phase.SELECTION), sweeping) for n in finalists]
 
 
 def _notes(sweeping: SweepSource, name: str) -> Iterator[tuple[int | None, str]]:

@@ -13,7 +13,9 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import build_named
 from rlexp.errors import ConfigError
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.tracker_positions import TrackerPositions
 from rlexp.trackers import Tracker
+from rlexp.trackers.viewing import earlier_settings
 
 
 def trackers_by_name(
@@ -35,11 +37,45 @@ def trackers_by_name(
     Raises:
         ConfigError: A tracker is unknown, or is now configured for another location than before.
     """
-    overrides = [f"tracker=[{','.join(names)}]", *settings]
-    settings_by_tracker = compose(overrides, workspace.folder)[0].plain["tracker"]
+    chosen = trackers_of([f"tracker=[{','.join(names)}]", *settings], paths, workspace)
+    _check_locations(chosen.built, used, paths)
+    return chosen
+
+
+def trackers_of(
+    overrides: Sequence[str], paths: ExperimentPaths, workspace: Workspace
+) -> ChosenTrackers:
+    """The trackers of overrides, with the settings of earlier pushes that must be kept.
+
+    Args:
+        overrides: Overrides that name trackers, and their settings.
+        paths: The experiment.
+        workspace: The workspace of the experiment.
+
+    Raises:
+        ConfigError: A tracker is unknown.
+    """
+    chosen = _compose_trackers(overrides, workspace)
+    kept = [
+        f"tracker.{name}.{key}={value}"
+        for name, tracker in chosen.built.items()
+        for key, value in _earlier_settings(name, tracker, paths).items()
+    ]
+    return _compose_trackers([*overrides, *kept], workspace) if kept else chosen
+
+
+def _compose_trackers(overrides: Sequence[str], workspace: Workspace) -> ChosenTrackers:
+    settings_by_tracker = compose(overrides, workspace.folder)[0].plain["tracker"] or {}
     built = build_named(settings_by_tracker, "tracker", workspace.allowed)
-    _check_locations(built, used, paths)
     return ChosenTrackers(built, settings_by_tracker)
+
+
+def _earlier_settings(name: str, tracker: Tracker, paths: ExperimentPaths) -> Mapping[str, str]:
+    """The settings of earlier pushes that must be kept; none where nothing was pushed."""
+    location = destination_of(tracker, paths)
+    positions = TrackerPositions(paths, name, location).pushed() if location else []
+    kept = [position.kept for position in positions]
+    return earlier_settings(tracker, paths.folder.parent.parent, kept) if kept else {}
 
 
 def _check_locations(

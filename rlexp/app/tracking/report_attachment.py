@@ -25,7 +25,7 @@ from rlexp.errors import RlexpError
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.tracker_positions import TrackerPositions, tracker_locations
 from rlexp.trackers import Tracker
-from rlexp.trackers.viewing import earlier_settings, keeps_reports
+from rlexp.trackers.viewing import keeps_reports
 
 IN_USE = "another process pushes to it now, and attaches the report when it ends"
 EMPTY = "it has no run so far"
@@ -71,13 +71,14 @@ def attach_report(
         used = tracker_locations(paths)
     except (RlexpError, *READ_ERRORS) as error:
         return (ReportAttachment(tracker="", attached=False, problem=str(error)),)
-    command = _sync_command(paths, (), workspace)
+    command = _sync_command(paths, workspace)
     known: dict[str, ReportAttachment] = {}
     lacking: list[_EarlierTracker] = []
     for name in dict.fromkeys(name for name, _ in used):
         try:
             # Each alone: a tracker that cannot be built must not prevent the others.
-            earlier = _earlier(name, used, paths, workspace)
+            chosen = trackers_by_name([name], (), used, paths, workspace)
+            earlier = _EarlierTracker(name, chosen)
             if not keeps_reports(earlier.tracker) or not destination_of(earlier.tracker, paths):
                 continue
             if (state := _state(earlier, paths, command)) is not None:
@@ -93,33 +94,18 @@ def attach_report(
 
 @dataclass(frozen=True, slots=True)
 class _EarlierTracker:
-    """A tracker that was used before: its name, and the overrides that keep its settings."""
+    """A tracker that was used before: its name, and how it is configured."""
 
     name: str
     chosen: ChosenTrackers
-    overrides: tuple[str, ...]
 
     @property
     def tracker(self) -> Tracker:
         return self.chosen.built[self.name]
 
 
-def _earlier(
-    name: str, used: Sequence[tuple[str, str]], paths: ExperimentPaths, workspace: Workspace
-) -> _EarlierTracker:
-    chosen = trackers_by_name([name], (), used, paths, workspace)
-    tracker = chosen.built[name]
-    positions = TrackerPositions(paths, name, destination_of(tracker, paths))
-    kept = [position.kept for position in positions.pushed()]
-    changed = earlier_settings(tracker, paths.folder.parent.parent, kept)
-    overrides = tuple(f"tracker.{name}.{key}={value}" for key, value in changed.items())
-    if overrides:
-        chosen = trackers_by_name([name], overrides, used, paths, workspace)
-    return _EarlierTracker(name, chosen, overrides)
-
-
-def _sync_command(paths: ExperimentPaths, overrides: Sequence[str], workspace: Workspace) -> str:
-    return shlex.join(["rlexp", "sync", paths.name, *overrides, *workspace.permission])
+def _sync_command(paths: ExperimentPaths, workspace: Workspace) -> str:
+    return shlex.join(["rlexp", "sync", paths.name, *workspace.permission])
 
 
 def _state(
@@ -151,8 +137,7 @@ def _push(
     observer.note(f"attaching the report in {', '.join(chosen.built)} …")
     request = MirrorRequest(trackers=chosen, once=True, wait=WAIT, retries=False)
     answers = MirrorClient(paths, request, workspace, None).finish()
-    overrides = [word for earlier in lacking for word in earlier.overrides]
-    command = _sync_command(paths, overrides, workspace)
+    command = _sync_command(paths, workspace)
     return {e.name: _pushed(e, paths, answers.get(e.name, {}), command) for e in lacking}
 
 

@@ -113,6 +113,8 @@ def test_selection_winner_and_test_scores_are_attributes_of_the_study(tmp_path: 
     assert (3, 3, "done") == (len(tested["scores"]), tested["planned"], done["stage"])
     assert sum(tested["scores"]) / 3 == pytest.approx(tested["value"])
     assert (0, 3) == (done["default"]["trial"], len(done["default"]["test"]["scores"]))
+    # The dashboard shows the first five; the study begins with two attributes of rlexp itself.
+    assert ["stage", "winner", "default"] == list(done)[2:5]
 
 
 def test_a_phase_that_has_not_ended_has_no_value(tmp_path: Path) -> None:

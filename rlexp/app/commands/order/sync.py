@@ -6,7 +6,7 @@ from signal import SIGINT
 from typing import Any, ClassVar
 
 from rlexp.app.results import Schema
-from rlexp.app.tracking.earlier_trackers import trackers_by_name
+from rlexp.app.tracking.earlier_trackers import trackers_by_name, trackers_of
 from rlexp.app.tracking.mirror_client import (
     ChosenTrackers,
     MirrorClient,
@@ -18,7 +18,6 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options
 from rlexp.config.overrides import parse_overrides
-from rlexp.config.validate import build_named
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.tracker_positions import tracker_locations
@@ -145,10 +144,7 @@ def _trackers(
         ConfigError: A tracker is unknown, or is now configured for another location than before.
     """
     if any(word.lstrip("+").startswith("tracker=") for word in settings):
-        settings_by_tracker = compose(settings, workspace.folder)[0].plain["tracker"] or {}
-        return ChosenTrackers(
-            build_named(settings_by_tracker, "tracker", workspace.allowed), settings_by_tracker
-        )
+        return trackers_of(settings, paths, workspace)
     used = tracker_locations(paths)
     usual = list(compose([], workspace.folder)[0].plain["tracker"] or {}) if used or named else []
     existing = group_options("tracker", workspace.folder)
