@@ -85,6 +85,8 @@ def test_episodes_follow_from_the_seed() -> None:
     assert not np.array_equal(first, other)
 
 
+# On a busy machine, compiling takes minutes.
+@pytest.mark.timeout(900)
 def test_a_task_of_brax_is_learned_and_scored(tmp_path: Path) -> None:
     """On the inverted pendulum, 30,000 steps multiply the time for which the pole stands."""
     words = ("environment.id=brax-inverted_pendulum-v0", "budget.steps=30000")
