@@ -53,6 +53,8 @@ def collect_evidence(
     integrity: bool = False,
     measurements: bool = False,
     enter: bool = False,
+    brief: bool = False,
+    scanned: ExperimentScan | None = None,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
 
@@ -66,19 +68,26 @@ def collect_evidence(
         integrity: Whether to compare the records with their ledgers, which reads every file.
         measurements: Whether to read what learners logged, which is most of a journal.
         enter: Whether to enter looks in the register; otherwise they are only counted.
+        brief: Whether the scores of ended runs suffice, without their episodes, curves and use of
+            the machine. The catalogue holds such records.
+        scanned: One of the experiments, if the caller has read it already.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = _scans(parsed_targets, workspace)
+    scans = _scans(parsed_targets, workspace, scanned, brief=brief)
     chosen = phase or _common_phase(scans)
     members = [
         m
         for name in scans
         for m in _members(
-            scans[name], _labels(name, parsed_targets), chosen, measurements=measurements
+            scans[name],
+            _labels(name, parsed_targets),
+            chosen,
+            measurements=measurements,
+            brief=brief,
         )
     ]
     # Two experiments may use the same label for different configurations.
@@ -109,13 +118,25 @@ def collect_evidence(
     return with_looks(evidence, workspace.layout, enter=enter)
 
 
-def _scans(targets: Sequence[Target], workspace: Workspace) -> dict[str, ExperimentScan]:
+def _scans(
+    targets: Sequence[Target],
+    workspace: Workspace,
+    scanned: ExperimentScan | None,
+    *,
+    brief: bool,
+) -> dict[str, ExperimentScan]:
     """The experiments of the targets, as read from disk, by name.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
     """
-    scans = {t.experiment: survey(workspace.experiment(t.experiment)) for t in targets}
+    paths = {t.experiment: workspace.experiment(t.experiment) for t in targets}
+    scans = {
+        name: scanned
+        if scanned is not None and scanned.paths == of_name
+        else survey(of_name, brief=brief)
+        for name, of_name in paths.items()
+    }
     for name, scan in scans.items():
         if scan.experiment is None:
             raise RecordError(f"{scan.problem}; 'rlexp ls {name}' lists its runs")
@@ -155,20 +176,29 @@ def _check_label(target: Target, scan: ExperimentScan) -> None:
 
 
 def _members(
-    scan: ExperimentScan, labels: frozenset[str] | None, phase: Phase, *, measurements: bool
+    scan: ExperimentScan,
+    labels: frozenset[str] | None,
+    phase: Phase,
+    *,
+    measurements: bool,
+    brief: bool,
 ) -> Iterator[PlannedRun]:
     provenances: dict[bytes, Mapping[str, Any]] = {}
     for run in scan.runs:
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                member = _member(scan.paths, run, provenances)
+                member = _member(scan.paths, run, provenances, with_usage=not brief)
                 record = with_measurements(run.stored) if measurements else member.record
                 yield replace(member, record=record)
 
 
 def _member(
-    paths: ExperimentPaths, run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]
+    paths: ExperimentPaths,
+    run: ScannedRun,
+    provenances: dict[bytes, Mapping[str, Any]],
+    *,
+    with_usage: bool,
 ) -> PlannedRun:
     assert run.configuration is not None
     assert run.stored is not None
@@ -179,7 +209,7 @@ def _member(
         record=run.stored.record,
         provenance=_provenance(run, provenances),
         problem=run.problem,
-        system=_usage(run.stored),
+        system=_usage(run.stored) if with_usage else None,
     )
 
 
