@@ -113,7 +113,7 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
 def count_looks(name: str, phase: Phase, workspace: Workspace) -> None:
     """Enter the looks at the test scores of an experiment, where no card shows them."""
     with suppress(RlexpError):
-        collect_evidence((name,), phase, workspace, enter=True)
+        collect_evidence((name,), phase, workspace, enter=True, brief=True)
 
 
 def card_context(
@@ -125,7 +125,7 @@ def card_context(
     """
     try:
         parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
-        evidence = collect_evidence((name,), phase, workspace, enter=enter)
+        evidence = collect_evidence((name,), phase, workspace, enter=enter, brief=True)
     except RlexpError:
         return None
     return card_context_of(evidence, parts)

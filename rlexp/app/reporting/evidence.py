@@ -95,6 +95,8 @@ def collect_evidence(
     measurements: bool = False,
     enter: bool = False,
     memory: EvidenceMemory | None = None,
+    brief: bool = False,
+    scanned: ExperimentScan | None = None,
 ) -> Evidence:
     """Collect the planned runs of the targets in one phase.
 
@@ -109,13 +111,16 @@ def collect_evidence(
         measurements: Whether to read what learners logged, which is most of a journal.
         enter: Whether to enter looks in the register; otherwise they are only counted.
         memory: What this process collected before.
+        brief: Whether the scores of ended runs suffice, without their episodes, curves and use of
+            the machine. The catalogue holds such records.
+        scanned: One of the experiments, if the caller has read it already.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = _scans(parsed_targets, workspace, memory)
+    scans = _scans(parsed_targets, workspace, memory, scanned, brief=brief)
     chosen = phase or _common_phase(scans)
     members = [
         m
@@ -126,6 +131,7 @@ def collect_evidence(
             chosen,
             measurements=measurements,
             memory=memory.members if memory else {},
+            brief=brief,
         )
     ]
     # Two experiments may use the same label for different configurations.
@@ -166,17 +172,24 @@ def _examined(scan: ExperimentScan, memory: EvidenceMemory | None) -> Integrity:
 
 
 def _scans(
-    targets: Sequence[Target], workspace: Workspace, memory: EvidenceMemory | None
+    targets: Sequence[Target],
+    workspace: Workspace,
+    memory: EvidenceMemory | None,
+    scanned: ExperimentScan | None,
+    *,
+    brief: bool,
 ) -> dict[str, ExperimentScan]:
     """The experiments of the targets, as read from disk, by name.
 
     Raises:
         RecordError: An experiment or label does not exist, or its definition cannot be read.
     """
-    names = dict.fromkeys(t.experiment for t in targets)
+    paths = {t.experiment: workspace.experiment(t.experiment) for t in targets}
     scans = {
-        name: survey(workspace.experiment(name), memory=memory.scans[name] if memory else None)
-        for name in names
+        name: scanned
+        if scanned is not None and scanned.paths == of_name
+        else survey(of_name, memory=memory.scans[name] if memory else None, brief=brief)
+        for name, of_name in paths.items()
     }
     for name, scan in scans.items():
         if scan.experiment is None:
@@ -225,6 +238,7 @@ def _members(
     *,
     measurements: bool,
     memory: dict[RunPaths, RememberedMember],
+    brief: bool,
 ) -> Iterator[PlannedRun]:
     provenances: dict[bytes, Mapping[str, Any]] = {}
     for run in scan.runs:
@@ -233,7 +247,7 @@ def _members(
             if of_phase and (labels is None or run.configuration.label in labels):
                 known = memory.get(run.stored.paths)
                 if known is None or not known.serves(run, measurements=measurements):
-                    member = _member(scan.paths, run, provenances)
+                    member = _member(scan.paths, run, provenances, with_usage=not brief)
                     if measurements:
                         series = logged_series(with_measurements(run.stored))
                         member = replace(member, series=series)
@@ -243,7 +257,11 @@ def _members(
 
 
 def _member(
-    paths: ExperimentPaths, run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]
+    paths: ExperimentPaths,
+    run: ScannedRun,
+    provenances: dict[bytes, Mapping[str, Any]],
+    *,
+    with_usage: bool,
 ) -> PlannedRun:
     assert run.configuration is not None
     assert run.stored is not None
@@ -254,7 +272,7 @@ def _member(
         record=run.stored.record,
         provenance=_provenance(run, provenances),
         problem=run.problem,
-        system=_usage(run.stored),
+        system=_usage(run.stored) if with_usage else None,
     )
 
 

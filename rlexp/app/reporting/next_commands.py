@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rlexp.app.reading.experiment_scan import ExperimentScan
 from rlexp.app.reporting.build import MOST_COMPARED, card_context_of, card_of
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.experiment_commands import (
@@ -86,9 +87,18 @@ def _unfinished(evidence: Evidence) -> Iterator[Experiment]:
 
 
 def card_and_sequential(
-    name: str, phase: Phase | None, workspace: Workspace
+    name: str,
+    phase: Phase | None,
+    workspace: Workspace,
+    scanned: ExperimentScan | None = None,
 ) -> tuple[SummaryCard | None, NextCommand | None]:
     """The summary card of one experiment, and the command that decides its undecided pairs.
+
+    Args:
+        name: The experiment.
+        phase: The phase of the runs; None prefers test runs.
+        workspace: The workspace.
+        scanned: The experiment as the caller has read it, in brief; None where it has not.
 
     Returns:
         None for both where its records or the settings of reports cannot be read. None for the
@@ -97,7 +107,9 @@ def card_and_sequential(
     """
     try:
         parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
-        evidence = collect_evidence((name,), phase, workspace, enter=True)
+        evidence = collect_evidence(
+            (name,), phase, workspace, enter=True, brief=True, scanned=scanned
+        )
     except RlexpError:
         return None, None
     context = card_context_of(evidence, parts)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,14 +15,32 @@ from command_line import rlexp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from quick_parts import quick_parts
-from stored_runs import STARTED, Stored, ended, evaluated, failed, stored, study
+from stored_runs import (
+    STARTED,
+    Stored,
+    completed,
+    configuration,
+    ended,
+    evaluated,
+    failed,
+    stored,
+    study,
+)
 
 from rlexp.app.commands.look.list_runs import ListRequest, list_runs
 from rlexp.app.commands.look.show import ShowPart, show
 from rlexp.app.commands.look.status import status
+from rlexp.app.commands.train.resume import ResumeOutcome, resume
+from rlexp.app.execution.launch_settings import LaunchOptions
+from rlexp.app.observer import SilentObserver
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
+from rlexp.app.reporting.build import card_context_of, card_of
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Result, document
+from rlexp.app.workspace import Workspace
+from rlexp.config.report_settings import read_report
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
 from rlexp.store import catalogue
@@ -117,8 +136,23 @@ def test_ended_runs_are_catalogued_with_the_same_results(
     assert results_of(experiment) == expected
 
 
+def resume_everything(workspace: Workspace) -> ResumeOutcome:
+    """What a resumption of every unfinished experiment would do."""
+    return resume([], LaunchOptions(dry_run=True), workspace, SilentObserver())
+
+
+READERS: list[Callable[[Workspace], object]] = [
+    lambda workspace: list_runs(ListRequest("alpha"), workspace),
+    lambda workspace: show("alpha", ShowPart.RESULT, workspace),
+    lambda workspace: card_and_sequential("alpha", None, workspace),
+    resume_everything,
+]
+"""What reads ended runs from the catalogue."""
+
+
+@pytest.mark.parametrize("read", READERS)
 def test_journals_of_catalogued_runs_are_not_opened(
-    experiment: Stored, monkeypatch: pytest.MonkeyPatch
+    experiment: Stored, monkeypatch: pytest.MonkeyPatch, read: Callable[[Workspace], object]
 ) -> None:
     """With a catalogue, no journal of an ended run is opened."""
     results_of(experiment)
@@ -130,9 +164,58 @@ def test_journals_of_catalogued_runs_are_not_opened(
         return original_open(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", record_and_open)
-    list_runs(ListRequest("alpha"), study(experiment.paths.folder.parents[1]))
+    read(study(experiment.paths.folder.parents[1]))
     journals = {Path(p).parents[2].name for p in opened if p.endswith("events.jsonl")}
     assert journals == {experiment.run(seed).folder.name for seed in (4, 5)}
+
+
+@pytest.mark.parametrize("labels", [2, 13])
+def test_the_card_of_catalogued_runs_is_that_of_their_journals(
+    tmp_path: Path, eager: None, labels: int
+) -> None:
+    """The card of an experiment is the same from the catalogue as from the journals."""
+    names = [f"label{number}" for number in range(labels)]
+    experiment = stored(Layout(tmp_path / "runs"), "alpha", *map(configuration, names), test=4)
+    for number, name in enumerate(names):
+        for seed in range(3):
+            experiment.complete(seed, number + seed / 4, label=name)
+        experiment.attempt(3, failed(), label=name)
+    workspace = study(tmp_path)
+    first, _ = card_and_sequential("alpha", None, workspace)
+    assert experiment.paths.catalogue.exists()
+    again, _ = card_and_sequential("alpha", None, workspace)
+    evidence = collect_evidence(("alpha",), None, workspace)
+    assert all(m.record.evaluations for m in evidence.members if m.score is not None)
+    parts = read_report(("section=[]",), workspace.folder, workspace.allowed)
+    expected = card_of(card_context_of(evidence, parts))
+    assert first == again == expected
+
+
+def test_a_resumption_sees_what_changed_since_the_catalogue(tmp_path: Path, eager: None) -> None:
+    """A run that lost its end, or its folder, is unfinished whatever the catalogue says."""
+    experiment = stored(Layout(tmp_path / "runs"), test=3)
+    for seed, score in enumerate(SCORES):
+        experiment.complete(seed, score)
+    workspace = study(tmp_path)
+    finished = resume_everything(workspace), resume_everything(workspace)
+    assert all(not outcome.parts and not outcome.errors for outcome in finished)
+    os.truncate(experiment.run(2).attempt(1).journal, 200)
+    changed = resume_everything(workspace)
+    assert changed.parts or changed.errors
+    experiment.attempt(2, completed(30.0))
+    assert not resume_everything(workspace).errors
+    shutil.rmtree(experiment.run(1).folder)
+    gone = resume_everything(workspace)
+    assert gone.parts or gone.errors
+
+
+def test_commands_at_once_build_one_catalogue(experiment: Stored) -> None:
+    """Commands that read an experiment at the same time give what one of them gives alone."""
+    expected = without_catalogue(experiment)
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda _: results_of(experiment), range(3)))
+    assert together == [expected] * 3
+    assert results_of(experiment) == expected
 
 
 def change(experiment: Stored, column: str, new_value: Callable[[Any], Any]) -> None:

@@ -322,7 +322,7 @@ def _experiment(paths: ExperimentPaths, workspace: Workspace) -> ExperimentDetai
         workspace.make_allowed_importable()
     sweep, problem = sweep_status(surveyed, experiment, workspace)
     annotations, unreadable = read_readable_annotations(paths)
-    card, sequential = card_and_sequential(paths.name, None, workspace)
+    card, sequential = card_and_sequential(paths.name, None, workspace, surveyed)
     state = scanned_state(surveyed, sweep, workspace, sequential)
     return ExperimentDetails(
         experiment=paths.name,

@@ -241,7 +241,7 @@ class _Resumption:
 
     def _survey(self, paths: ExperimentPaths) -> ExperimentScan:
         """Read an experiment, and note what differs from its ledger."""
-        surveyed = survey(paths)
+        surveyed = survey(paths, brief=True)
         if surveyed.mismatch:
             self.problems.append(f"{paths.name}: {surveyed.mismatch}")
         return surveyed
