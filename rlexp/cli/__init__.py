@@ -15,7 +15,7 @@ from rlexp.cli.completion import (
     complete_in_bash,
 )
 from rlexp.cli.exchange import export, import_results, reproduce, verify
-from rlexp.cli.judge import best, compare, evaluate, power, report
+from rlexp.cli.judge import best, compare, evaluate, gate, power, report
 from rlexp.cli.look import diff, list_runs, logs, plot, show, status, view
 from rlexp.cli.missing_characters import spell_on_standard_output
 from rlexp.cli.order import garbage, move, note, remove, sync, tag
@@ -67,6 +67,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "logs": logs.logs,
     "diff": diff.diff,
     "evaluate": evaluate.evaluate,
+    "gate": gate.gate,
     "reproduce": reproduce.reproduce,
     "cancel": cancel.cancel,
     "rm": remove.remove,

@@ -234,7 +234,7 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
     )
     timeout = budget_overrides.get("timeout")
     return DeterminismTarget(
-        spec=replace(spec, budget=_small(spec, budget_overrides)),
+        spec=replace(spec, budget=small_budget(spec, budget_overrides)),
         timeout=TIMEOUT if timeout is None else float(timeout),
         words=tuple(words),
     )
@@ -297,7 +297,7 @@ def _refuse_script(spec: RunSpec) -> None:
         )
 
 
-def _small(spec: RunSpec, budget_overrides: Mapping[str, Any]) -> dict[str, Any]:
+def small_budget(spec: RunSpec, budget_overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The budget of a run, shortened to what a comparison needs, with the overrides applied."""
     steps = int(budget_overrides.get("steps", short_training(spec)))
     small = {

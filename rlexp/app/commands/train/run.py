@@ -295,6 +295,7 @@ def _launch_settings_of(
         detach=options.detach,
         # `resume` and `extend` execute what records define.
         changeable=command[1] == "run",
+        deadline=options.deadline,
     )
 
 

@@ -1,0 +1,72 @@
+"""Trains a configuration for some steps in a separate process, to see whether it repeats bit by bit."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rlexp.app.comparison.baseline import ShortTraining
+from rlexp.app.diagnostics.determinism import short_training as shortest_steps
+from rlexp.app.diagnostics.determinism import small_budget
+from rlexp.app.diagnostics.repeated_runs import (
+    RepeatedRun,
+    RepetitionSettings,
+    execute_separately,
+)
+from rlexp.app.workspace import Workspace
+from rlexp.protocol.identity import digest
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import Evaluated
+from rlexp.records.run import RunRecord, State
+from rlexp.temporary_folders import scratch
+
+TIMEOUT = 120.0
+"""Seconds that a short training may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Why a short training has no result."""
+
+    reason: str
+
+
+def default_steps(spec: RunSpec) -> int:
+    """Environment steps during which the learner updates its parameters at least three times."""
+    return min(shortest_steps(spec), int(spec.budget["steps"]))
+
+
+def train_shortly(spec: RunSpec, steps: int, workspace: Workspace) -> ShortTraining | Unfinished:
+    """Train a run for some steps, in a process of its own and outside of `runs/`.
+
+    Args:
+        spec: The run.
+        steps: Environment steps of the training, which become its budget.
+        workspace: The workspace, which holds the code.
+    """
+    if spec.external:
+        return Unfinished("a training script leaves no weights to compare")
+    shortened = replace(spec, budget=small_budget(spec, {"steps": steps}))
+    with scratch("rlexp-gate-") as (folder, _):
+        settings = RepetitionSettings(
+            folder=folder, workspace=workspace.folder, allowed=workspace.allowed, timeout=TIMEOUT
+        )
+        (record,) = execute_separately([RepeatedRun(name="short", spec=shortened)], settings)
+    return _result(record, steps)
+
+
+def _result(record: RunRecord, steps: int) -> ShortTraining | Unfinished:
+    if record.state is not State.COMPLETED or record.weights is None:
+        return Unfinished(record.reason or f"the training ended as {record.state}")
+    return ShortTraining(
+        seed=record.spec.seed,
+        steps=steps,
+        weights=record.weights,
+        evaluations=digest(list(_episodes(record))),
+    )
+
+
+def _episodes(record: RunRecord) -> Iterator[list[object]]:
+    """Step, returns, lengths and measures of each evaluation, the final one last."""
+    final: tuple[Evaluated, ...] = () if record.final is None else (record.final,)
+    for event in (*record.evaluations, *final):
+        measures = {name: list(values) for name, values in (event.measures or {}).items()}
+        yield [event.step, list(event.returns), list(event.lengths), measures]
