@@ -1,6 +1,7 @@
 """`rlexp gate` passes, refuses or stays undecided as its test says, and a fault is never a pass."""
 
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -76,20 +77,28 @@ def trainer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trainer:
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr("rlexp.app.execution.launch.execute_missing_runs", trainer.train)
+    # Examining an environment takes a process of its own.
+    monkeypatch.setattr("rlexp.app.execution.preparation.check_compatibility", lambda *_: None)
     for module in ("gate", "gate_baseline"):
         place = f"rlexp.app.commands.judge.{module}.train_shortly"
         monkeypatch.setattr(place, trainer.train_shortly)
     return trainer
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the baseline of the first test that needs one."""
+    return tmp_path_factory.mktemp("written")
+
+
 @pytest.fixture
-def folder(trainer: Trainer, tmp_path: Path) -> Path:
-    """A folder with a baseline of ten seeds."""
-    folder = tmp_path / "study"
-    folder.mkdir()
-    give(folder, *WRITE)
-    trainer.seeds.clear()
-    return folder
+def folder(trainer: Trainer, written: Path, tmp_path: Path) -> Path:
+    """A folder with a baseline of ten seeds, which may be changed."""
+    if not (written / "base.json").exists():
+        give(written, *WRITE)
+        trainer.seeds.clear()
+        trainer.short = 0
+    return Path(shutil.copytree(written, tmp_path / "study"))
 
 
 def judged(folder: Path, *words: str, code: int) -> dict[str, Any]:
@@ -252,7 +261,6 @@ def test_other_protocols_are_refused_by_name(
     folder: Path, trainer: Trainer, words: tuple[str, ...], named: str
 ) -> None:
     """Another budget, metric, task or seeds are refused on one line; nothing is trained."""
-    trainer.short = 0
     assert named in refused(folder, *GATE, *words)
     assert ([], 0) == (trainer.seeds, trainer.short)
 
