@@ -177,6 +177,19 @@ def test_a_loss_at_the_margin_is_undecided(folder: Path, trainer: Trainer) -> No
     assert "all 10 seeds of the baseline are used" == result["reason"]
 
 
+def test_a_gate_out_of_time_is_undecided_and_continues(folder: Path, trainer: Trainer) -> None:
+    """When the time is over after an undecided look, the exit code is 5 and a command continues."""
+    trainer.loss = 20
+    result = judged(folder, SLOWER, "--budget", "1e-6", code=5)
+    assert ("undecided", 5, 1) == (result["decision"], result["n"], result["looks"])
+    assert "the 1e-06 minutes of --budget are over" == result["reason"]
+    (following,) = result["next"]
+    assert "continue" == following["why"]
+    trainer.loss = 0
+    again = judged(folder, SLOWER, code=0)
+    assert (10, 5) == (again["n"], again["trained"])
+
+
 def test_a_lower_score_is_better_where_the_measure_says_so(folder: Path, trainer: Trainer) -> None:
     """With a minimised measure, higher scores are worse and lower scores pass."""
     trainer.weights = "c"
