@@ -29,6 +29,7 @@ COMMANDS = {
     "logs": "look.logs:logs",
     "diff": "look.diff:diff",
     "evaluate": "judge.evaluate:evaluate",
+    "gate": "judge.gate:gate",
     "reproduce": "exchange.reproduce:reproduce",
     "cancel": "train.cancel:cancel",
     "rm": "order.remove:remove",

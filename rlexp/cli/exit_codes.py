@@ -10,6 +10,10 @@ MISTAKE = 2
 """The command line or the configuration is wrong."""
 REFUSED = 3
 """A check failed that the command or `--strict` requires."""
+WORSE = 4
+"""`rlexp gate` has shown that the scores are worse than the baseline by more than the margin."""
+UNDECIDED = 5
+"""`rlexp gate` could not decide with its time and the seeds of the baseline."""
 PENDING = 69
 """A tracker's service does not answer, or records could not be pushed to it."""
 OF_SIGNALS = {Signals.SIGINT: 130, Signals.SIGTERM: 143, Signals.SIGHUP: 129, Signals.SIGUSR1: 75}

@@ -160,6 +160,7 @@ SHOWN: Mapping[str, Show] = {
     "Comparison": _show_comparison,
     "ExperimentDetails": _show_experiment,
     "ExtendOutcome": _show_extension,
+    "GateResult": _as_lines("judge.gate", "gate_lines"),
     "Listing": _as_shown("look.list_runs", "show_listing"),
     "LoggedMetrics": _as_shown("look.plot", "show_metrics"),
     "Move": _as_lines("order.move", "move_lines"),
@@ -177,6 +178,7 @@ SHOWN: Mapping[str, Show] = {
     "SweepOutcome": _as_shown("train.sweep", "show_sweep"),
     "SweepOutline": _as_lines("plans", "sweep_plan_lines"),
     "Tagging": _as_lines("order.tag", "tagging_lines"),
+    "WrittenBaseline": _as_lines("judge.gate", "baseline_lines"),
     "Verification": _as_lines("exchange.verify", "verification_lines"),
 }
 """How results are shown, by the names of their classes."""

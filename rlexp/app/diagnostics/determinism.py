@@ -21,6 +21,7 @@ from rlexp.app.diagnostics.repeated_runs import (
     execute_separately,
 )
 from rlexp.app.diagnostics.repeating import CURES, Trace
+from rlexp.app.diagnostics.short_training import small_budget
 from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
@@ -198,12 +199,6 @@ def _play(jobs: Mapping[str, tuple[str, str]], workspace: Path, folder: Path) ->
 
 TIMEOUT = 60.0
 """Seconds that one training may take, unless `budget.timeout` is given."""
-UPDATES = 3
-"""Parameter updates that a training must include."""
-FEWEST_STEPS = 200
-"""Smallest number of environment steps of a training."""
-DEFAULT_STEPS = 1000
-"""Environment steps for an algorithm whose rollout length is unknown."""
 LONGEST_LIST = 3
 SETTINGS = ("steps", "timeout")
 """Budget keys that may be overridden for a recorded run."""
@@ -234,7 +229,7 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
     )
     timeout = budget_overrides.get("timeout")
     return DeterminismTarget(
-        spec=replace(spec, budget=_small(spec, budget_overrides)),
+        spec=replace(spec, budget=small_budget(spec, budget_overrides)),
         timeout=TIMEOUT if timeout is None else float(timeout),
         words=tuple(words),
     )
@@ -295,32 +290,6 @@ def _refuse_script(spec: RunSpec) -> None:
             "a training script leaves no weights to compare: use 'rlexp run', then compare with "
             "'rlexp reproduce'"
         )
-
-
-def _small(spec: RunSpec, budget_overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget of a run, shortened to what a comparison needs, with the overrides applied."""
-    steps = int(budget_overrides.get("steps", short_training(spec)))
-    small = {
-        "steps": steps,
-        "evaluation_every": max(steps // 2, 1),
-        "evaluation_episodes": 2,
-        "final_episodes": 2,
-        "score": "final",
-    }
-    kept = {key: spec.budget[key] for key in budget_overrides if key in spec.budget}
-    return {**spec.budget, **small, **kept, "steps": steps}
-
-
-def short_training(spec: RunSpec) -> int:
-    """Environment steps during which the learner updates its parameters at least three times."""
-    environments: int = spec.environment.get("vector", {}).get("count", 1)
-    begin, rollout = (spec.algorithm.get(key) for key in ("learning_starts", "n_steps"))
-    # Off-policy algorithms update nothing before `learning_starts`.
-    if isinstance(begin, int):
-        return begin + FEWEST_STEPS
-    if isinstance(rollout, int):
-        return max(UPDATES * rollout * environments, FEWEST_STEPS)
-    return DEFAULT_STEPS
 
 
 FIRST, OTHER = {HASH_SEED: "1"}, {HASH_SEED: "2"}

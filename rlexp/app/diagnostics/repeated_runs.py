@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rlexp.app.execution.environment_variables import temporary_environment
 from rlexp.app.execution.launch_settings import PRELOAD
-from rlexp.app.execution.run_process import execute as execute_run
 from rlexp.executors import Job, Session
 from rlexp.executors.local import Local
 from rlexp.protocol.budget import OPERATIONAL
@@ -71,6 +70,9 @@ def execute(arguments: list[str]) -> int:
         from rlexp.training.training_run import require_deterministic_algorithms
 
         require_deterministic_algorithms()
+    # Late: the command that starts executions needs no learning library.
+    from rlexp.app.execution.run_process import execute as execute_run
+
     return execute_run(arguments[:2])
 
 

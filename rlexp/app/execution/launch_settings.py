@@ -43,12 +43,14 @@ class LaunchOptions:
         allow_drift: Whether runs continue from checkpoints that other package versions made.
         probe: Whether to measure what runs cost before the first one starts; None measures plans
             that seem to take a minute or longer.
+        deadline: When runs are asked to stop, as a time of `time.monotonic`; None never.
     """
 
     dry_run: bool = False
     retry: bool = False
     allow_drift: bool = False
     probe: bool | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class LaunchSettings:
         detach: Whether remote runs continue after this command has ended.
         changeable: Whether overrides of the command may change the configurations of its runs.
         override_option: The option before each override of the command; empty without one.
+        deadline: When runs are asked to stop, as a time of `time.monotonic`; None never.
     """
 
     executor: "Executor | Remote"
@@ -76,6 +79,12 @@ class LaunchSettings:
     detach: bool = False
     changeable: bool = True
     override_option: str = ""
+    deadline: float | None = None
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
     @property
     def allow_drift(self) -> bool:

@@ -68,6 +68,19 @@ def collect_versions(spec: RunSpec) -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
+def collect_development_code() -> dict[str, str]:
+    """Hashes of the learning packages that are developed in a folder (`pip install -e`), by name.
+
+    Their version stays the same while their code changes.
+    """
+    located = {name: _located(name) for name in sorted(VERSIONED)}
+    return {
+        CODE_OF + name: _hash(_sources(spec))
+        for name, spec in located.items()
+        if spec is not None and not _is_installed(spec)
+    }
+
+
 def describe_changes(then: Any, now: Mapping[str, str]) -> str | None:
     """One line that names every change, or None where nothing changed.
 

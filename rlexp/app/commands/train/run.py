@@ -350,6 +350,7 @@ def _launch_settings_of(
         detach=options.detach,
         # `resume` and `extend` execute what records define.
         changeable=command[1] == "run",
+        deadline=options.deadline,
     )
 
 
