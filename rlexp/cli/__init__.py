@@ -15,7 +15,7 @@ from rlexp.cli.completion import (
     complete_in_bash,
 )
 from rlexp.cli.exchange import export, import_results, reproduce, verify
-from rlexp.cli.judge import best, compare, evaluate, power, report
+from rlexp.cli.judge import best, compare, evaluate, power, register, report
 from rlexp.cli.look import diff, list_runs, logs, plot, show, status, view
 from rlexp.cli.missing_characters import spell_on_standard_output
 from rlexp.cli.order import garbage, move, note, remove, sync, tag
@@ -62,6 +62,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "view": view.view,
     "plot": plot.plot,
     "power": power.power,
+    "register": register.register,
     "ls": list_runs.list_runs,
     "show": show.show,
     "logs": logs.logs,

@@ -164,6 +164,9 @@ def sequential_comparison(
 ) -> NextCommand | None:
     """The command of a sequential comparison of these labels; None if it would be refused."""
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
+    # Further seeds would deviate from a registered protocol.
+    if evidence.protocols.experiments:
+        return None
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
     try:

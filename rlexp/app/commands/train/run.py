@@ -13,6 +13,12 @@ from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.preparation import Prepared, prepare
 from rlexp.app.execution.probes import Costs
+from rlexp.app.execution.registered_request import (
+    PROTOCOL,
+    protocol_command,
+    refuse_registered,
+    request_of_protocol,
+)
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.execution.starting_policy import check_policies, keep_policies
 from rlexp.app.observer import Observer
@@ -62,13 +68,17 @@ class RunOptions(LaunchOptions):
     Attributes:
         detach: Whether the command returns once runs are queued for a cluster or for workers.
         origin: The trial of a sweep that is trained again; None for an ordinary run.
+        protocol: The registered protocol that is run; None for an ordinary run.
     """
 
     detach: bool = False
     origin: SweepTrial | None = None
+    protocol: str | None = None
 
     def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """The command that defines the experiment: without options such as `--retry`."""
+        if self.protocol is not None:
+            return protocol_command(self.protocol, overrides)
         if self.origin is None:
             return ("rlexp", "run", *overrides)
         return self.origin.command(overrides)
@@ -126,13 +136,27 @@ def run(
     Raises:
         RlexpError: The configuration, the options or the records are wrong; nothing was started.
     """
-    origin = options.origin
-    request = (
-        request_trial_again(origin, overrides, workspace)
-        if origin
-        else read_request(overrides, workspace)
-    )
+    request = _request(overrides, options, workspace)
     return run_missing(request, options.command(overrides), options, workspace, observer)
+
+
+def _request(overrides: Sequence[str], options: RunOptions, workspace: Workspace) -> RunRequest:
+    """The experiment that the command asks for.
+
+    Raises:
+        RlexpError: The configuration or the options are wrong.
+    """
+    if options.protocol is not None and options.origin is not None:
+        raise ConfigError("--protocol runs what is sealed: leave out --from-sweep and --trial")
+    if options.protocol is not None:
+        return request_of_protocol(options.protocol, overrides, workspace)
+    if options.origin is not None:
+        request = request_trial_again(options.origin, overrides, workspace)
+    else:
+        request = read_request(overrides, workspace)
+    paths = workspace.layout.experiment(request.experiment.name)
+    refuse_registered(request.experiment, paths, workspace)
+    return request
 
 
 def run_missing(
@@ -315,10 +339,12 @@ def _state(
     """What decides which commands help next; `again` are the words that continue the runs."""
     name, seeds = request.experiment.name, request.experiment.seeds
     failed = failed_for_good(records)
+    # The seeds of a protocol are sealed.
+    adds = again[1] == "run" and PROTOCOL not in again
     return ExperimentState(
         name=name,
         again=tuple(again),
-        adding=with_more_seeds(again, seeds, request.phase) if again[1] == "run" else (),
+        adding=with_more_seeds(again, seeds, request.phase) if adds else (),
         unfinished=any(record.may_run() for record in records),
         retry=bool(failed),
         failed_run=f"{name}/{failed[0].spec.name}" if failed else None,
