@@ -51,6 +51,7 @@ def run(
     detach: bool = False,
     from_sweep: str | None = None,
     trial: int | None = None,
+    protocol: str | None = None,
     workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
@@ -69,6 +70,7 @@ def run(
         detach: Whether to return once the runs are queued for a cluster or for workers.
         from_sweep: The sweep whose winner, or other trial, is trained again.
         trial: The number of the trial to train again; by default the winner.
+        protocol: The registered protocol to run, on the test seeds derived for it.
         workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
@@ -91,6 +93,7 @@ def run(
         probe=probe,
         detach=detach,
         origin=read_sweep_trial(from_sweep, trial),
+        protocol=protocol,
     )
     words = _words(run, settings, keywords)
     outcome = use_case(words, options, _workspace(workspace, allow_import), _observer(observer))

@@ -102,6 +102,8 @@ class RunPlan(ExecutionEstimate, Displayed):
             there is nothing to compare.
         looks: What to do where the test seeds have been looked at with other configurations; null
             otherwise.
+        protocol: The registered protocol, and whether the plan keeps it; null where the experiment is not
+            registered.
         refused: Configurations that cannot be trained, which are in no number of the plan; empty
             outside a dry run, because a run with one of them is refused.
         kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
@@ -119,6 +121,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     steps_per_run: tuple[int, ...]
     reach: str | None = None
     looks: str | None = None
+    protocol: str | None = None
     refused: tuple[RefusedCell, ...] = ()
     kept_replay_bytes: int = 0
 

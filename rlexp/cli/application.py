@@ -28,6 +28,7 @@ COMMANDS = {
     "show": "look.show:show",
     "logs": "look.logs:logs",
     "diff": "look.diff:diff",
+    "register": "judge.register:register",
     "evaluate": "judge.evaluate:evaluate",
     "gate": "judge.gate:gate",
     "reproduce": "exchange.reproduce:reproduce",

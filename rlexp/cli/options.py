@@ -60,6 +60,12 @@ FromSweep = Annotated[
         help="Begin with the winner of this sweep, or its best trial so far; overrides change it.",
     ),
 ]
+ProtocolName = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol", help="Run this registered protocol, on the test seeds derived for it."
+    ),
+]
 TrialNumber = Annotated[
     int | None,
     typer.Option("--trial", min=0, help="With --from-sweep: the number of another trial."),

@@ -31,6 +31,8 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
         return
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
     yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
+    if plan.protocol:
+        yield f"  {plan.protocol}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
     if plan.kept_replay_bytes:
         size = format_bytes(plan.kept_replay_bytes)

@@ -2,11 +2,15 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
 from rlexp.text import format_score, score_rule
+
+if TYPE_CHECKING:
+    from rlexp.reports.drawing.blocks import SummaryCard
 
 MOST_SCORES = 50
 """Longest list of scores that is printed in full."""
@@ -37,6 +41,13 @@ def failure_lines(summary: PhaseSummary) -> Iterator[str]:
             reason = f": {run.reason}" if run.reason else ""
             kind = f" ({run.failure})" if run.failure else ""
             yield f"{run.run} {run.state}{kind} at step {run.step:,}{reason}"
+
+
+def protocol_lines(card: "SummaryCard | None") -> Iterator[str]:
+    """Whether a registered protocol is kept, or what deviates; nothing without one."""
+    for name, text in () if card is None else card.facts:
+        if name == "Protocol":
+            yield f"Protocol: {text}."
 
 
 def next_lines(commands: Iterable[NextCommand]) -> Iterator[str]:

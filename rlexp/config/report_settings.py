@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.compose import compose_one
-from rlexp.config.overrides import REPORT_GROUPS
+from rlexp.config.overrides import REPORT_GROUPS, split_override
 from rlexp.config.validate import build_named, validate_settings
 from rlexp.errors import ConfigError
 from rlexp.reports.analysis.report_context import ReportSettings
@@ -18,16 +18,17 @@ from rlexp.stats.aggregate import Cut
 class ReportParts:
     """The settings of a report, and its metrics and sections by name, in order.
 
-    `composed` is the resolved configuration as JSON.
+    `composed` is the resolved configuration as JSON, and `chosen` holds the keys that the command set.
     """
 
     settings: ReportSettings
     metrics: dict[str, Any]
     sections: dict[str, Any]
     composed: str
+    chosen: frozenset[str] = frozenset()
 
 
-def _with_cut(metric: Any, cut: Cut) -> Any:
+def with_cut(metric: Any, cut: Cut) -> Any:
     """The metric; one with a field `cut`, as the interquartile mean, gets that of the settings."""
     return replace(metric, cut=cut) if getattr(metric, "cut", cut) != cut else metric
 
@@ -58,7 +59,8 @@ def read_report(
     validated = validate_settings(ReportSettings, settings)
     return ReportParts(
         settings=validated,
-        metrics={name: _with_cut(metric, validated.iqm) for name, metric in metrics.items()},
+        metrics={name: with_cut(metric, validated.iqm) for name, metric in metrics.items()},
         sections=sections,
         composed=composed,
+        chosen=frozenset(split_override(word)[0] for word in overrides),
     )

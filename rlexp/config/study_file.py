@@ -20,8 +20,10 @@ from rlexp.protocol.budget import RESTARTS, Budget
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.sweep import SweepPlan
 
-KEYS = ("name", "words", "variants", "seeds", "budget", "trackers", "sweep")
+KEYS = ("name", "words", "variants", "seeds", "budget", "trackers", "sweep", "protocol")
 """The keys of a study file."""
+QUESTION = "question"
+"""The key of the section `protocol` that holds the question of the study."""
 DEFINITION, SPACE = "definition", "space"
 """Keys of the section `sweep` beside those of a `SweepPlan`."""
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -29,6 +31,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     # Only `rlexp extend` sets the lengths of earlier parts.
     "budget": tuple(f.name for f in fields(Budget) if f.name != RESTARTS),
     "sweep": (DEFINITION, SPACE, *(f.name for f in fields(SweepPlan))),
+    # Only `rlexp register` reads it.
+    "protocol": (QUESTION, "margin", "alpha"),
 }
 """The keys of each section."""
 Location = tuple[str | int, ...]
@@ -54,6 +58,7 @@ class StudyFile:
         definition: The name of the sweep definition that the study starts from.
         sweep_line: The line of the section `sweep`; None without one.
         variants_line: The line of the section `variants`; None without one.
+        protocol: The section `protocol`: the question, and settings of reports.
     """
 
     path: str
@@ -62,6 +67,7 @@ class StudyFile:
     definition: str | None
     sweep_line: int | None
     variants_line: int | None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class _Reader:
         """
         self._check_keys(self.content, (), KEYS)
         words = self._base_words()
-        variants = self._variants()
+        variants, protocol = self._variants(), self._protocol()
         for word in (*words, *(word for several in variants.values() for word in several)):
             self._check_word(word)
         if self.mistakes:
@@ -124,6 +130,7 @@ class _Reader:
             definition=definition,
             sweep_line=self.lines.get(("sweep",)) if sweep is not None else None,
             variants_line=self.lines.get(("variants",)) if variants else None,
+            protocol=protocol,
         )
 
     def _base_words(self) -> tuple[StudyWord, ...]:
@@ -159,6 +166,20 @@ class _Reader:
             str(label).strip(): tuple(self._words(words, ("variants", label)))
             for label, words in variants.items()
         }
+
+    def _protocol(self) -> Mapping[str, Any]:
+        """The section `protocol`, whose values are a text and numbers."""
+        section = self.content.get("protocol") or {}
+        if not isinstance(section, Mapping):
+            self._wrong(("protocol",), "write the question: {question: Is ppo better than a2c?}")
+            return {}
+        self._check_keys(section, ("protocol",), SECTIONS["protocol"])
+        for key, value in section.items():
+            if key == QUESTION and not (isinstance(value, str) and value.strip().isprintable()):
+                self._wrong(("protocol", key), "write the question, a text of one line")
+            elif key != QUESTION and type(value) not in {int, float, type(None)}:
+                self._wrong(("protocol", key), f"{value!r} is no number")
+        return section
 
     def _name(self, value: Any) -> Iterator[StudyWord]:
         if isinstance(value, Mapping | list):

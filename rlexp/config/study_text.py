@@ -47,6 +47,10 @@ budget:
 # Services that receive copies of the records: [mlflow], [wandb] or [tensorboard].
 trackers: []
 
+# What the study shall answer. Only `rlexp register` reads it, which seals the study before its runs.
+protocol:
+  question: Which of the three scores highest after 5,000 steps?
+
 # For a sweep, remove the variants and write instead (then: rlexp sweep {file}):
 # sweep:
 #   trials: 20

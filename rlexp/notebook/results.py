@@ -71,12 +71,12 @@ def _show_comparison(result: "Comparison", console: HtmlConsole) -> None:
 
 
 def _show_run(outcome: "RunOutcome", console: HtmlConsole) -> None:
-    from rlexp.cli.summaries import next_lines
+    from rlexp.cli.summaries import next_lines, protocol_lines
     from rlexp.cli.train.run import problem_lines, unchanged_lines
 
     _show_lines(unchanged_lines(outcome), console)
     _show_summary(outcome.summary, console)
-    _show_lines(problem_lines(outcome), console)
+    _show_lines((*protocol_lines(outcome.card), *problem_lines(outcome)), console)
     _show_lines(next_lines(outcome.next), console)
 
 
@@ -171,6 +171,7 @@ SHOWN: Mapping[str, Show] = {
     "RecordedProvenance": _as_shown("look.show", "show_details"),
     "Records": _show_records,
     "ReportFiles": _as_shown("judge.report", "show_report"),
+    "RegisteredProtocol": _as_lines("judge.register", "registered_lines"),
     "RunDetails": _as_shown("look.show", "show_details"),
     "RunOutcome": _show_run,
     "RunPlan": _as_lines("plans", "run_plan_lines"),

@@ -3,12 +3,78 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from rlexp.errors import RecordError
+from rlexp.store.files import read_file
 from rlexp.store.schemas import VERSION, FileSchema
 
 NOTHING = "0" * 64
 """The hash in the first line, which has no line before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedLines:
+    """The lines of a file, and whether their chain is whole.
+
+    Attributes:
+        lines: The complete lines, without their line breaks.
+        sums: The sha256 of each line.
+        sha256: The sha256 of the whole file; None where there is none.
+        breaks: Messages about the places where the chain is broken.
+        torn: Whether the last line is incomplete.
+    """
+
+    lines: tuple[bytes, ...] = ()
+    sums: tuple[str, ...] = ()
+    sha256: str | None = None
+    breaks: tuple[str, ...] = ()
+    torn: bool = False
+
+
+def read_chain(path: Path, schema: FileSchema) -> ChainedLines:
+    """Read the lines of a file and check their chain; empty where there is no file.
+
+    Raises:
+        RecordError: The file cannot be read.
+    """
+    content = content_of(path)
+    if content is None:
+        return ChainedLines()
+    *lines, tail = content.split(b"\n")
+    sums, breaks = [NOTHING], []
+    for number, line in enumerate(lines, start=1):
+        if not line.startswith(head_bytes(sums[-1], schema)):
+            place = f"line {number - 1}" if number > 1 else "nothing"
+            breaks.append(
+                f"line {number} does not follow from {place}: a line was changed, moved or taken out"
+            )
+        sums.append(sum_of_line(line))
+    if not is_torn(tail, sums[-1], schema):
+        breaks.append(f"{len(tail)} bytes behind line {len(lines)} are not of this register")
+    return ChainedLines(
+        lines=tuple(lines),
+        sums=tuple(sums[1:]),
+        sha256=hashlib.sha256(content).hexdigest(),
+        breaks=tuple(breaks),
+        torn=bool(tail),
+    )
+
+
+def content_of(path: Path) -> bytes | None:
+    """The content of the file of a chain; None where there is none.
+
+    Raises:
+        RecordError: The file cannot be read.
+    """
+    try:
+        return read_file(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def sum_of_line(line: bytes) -> str:

@@ -275,6 +275,16 @@ class Layout:
         """Lease of the command that enters looks."""
         return self.root / ".looks.lock"
 
+    @property
+    def protocols(self) -> Path:
+        """The register of sealed protocols, one per line; `rlexp rm` leaves it."""
+        return self.root / "protocols.jsonl"
+
+    @property
+    def protocols_lock(self) -> Path:
+        """Lease of the command that registers a protocol."""
+        return self.root / ".protocols.lock"
+
     def experiment(self, name: str) -> ExperimentPaths:
         """The experiment with this name."""
         return ExperimentPaths(self.root / check_name(name))

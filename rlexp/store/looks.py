@@ -3,16 +3,14 @@
 A look is entered once. `rlexp rm` leaves the register, so that a removed configuration still counts.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from rlexp.errors import RecordError
 from rlexp.records.look import Look, LookRegister
-from rlexp.store.files import append_line_with, parse_json, read_file
-from rlexp.store.hash_chain import NOTHING, chained, head_bytes, is_torn, sum_of_line
+from rlexp.store.files import append_line_with, parse_json
+from rlexp.store.hash_chain import NOTHING, chained, content_of, head_bytes, read_chain
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 from rlexp.store.schemas import LOOKS
@@ -33,33 +31,22 @@ def read_looks(layout: Layout, tasks: Collection[str] | None = None) -> LookRegi
     Raises:
         RecordError: The file cannot be read.
     """
-    content = _content(layout.looks)
-    if content is None:
-        return LookRegister()
+    chain = read_chain(layout.looks, LOOKS)
     # Only lines with these texts are parsed, because parsing is most of the work.
     marks = None if tasks is None else [f'"task":{json.dumps(t)}'.encode() for t in tasks]
-    *lines, tail = content.split(b"\n")
-    sums, looks, breaks = [NOTHING], [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.startswith(head_bytes(sums[-1], LOOKS)):
-            place = f"line {number - 1}" if number > 1 else "nothing"
-            breaks.append(
-                f"line {number} does not follow from {place}: a line was changed, moved or taken out"
-            )
+    looks, unreadable = [], []
+    for number, line in enumerate(chain.lines, start=1):
         if marks is None or any(mark in line for mark in marks):
             try:
                 looks.append(_read(line))
             except RecordError as error:
-                breaks.append(f"line {number} cannot be read: {error}")
-        sums.append(sum_of_line(line))
-    if not is_torn(tail, sums[-1], LOOKS):
-        breaks.append(f"{len(tail)} bytes behind line {len(lines)} are not of this register")
+                unreadable.append(f"line {number} cannot be read: {error}")
     return LookRegister(
         looks=tuple(looks),
-        sums=tuple(sums[1:]),
-        sha256=hashlib.sha256(content).hexdigest(),
-        breaks=tuple(breaks),
-        torn=bool(tail),
+        sums=chain.sums,
+        sha256=chain.sha256,
+        breaks=(*chain.breaks, *unreadable),
+        torn=chain.torn,
     )
 
 
@@ -84,21 +71,12 @@ def enter_looks(layout: Layout, looks: Sequence[Look]) -> None:
 
 def _missing(layout: Layout, looks: Sequence[Look]) -> list[Look]:
     """The looks that the register does not hold, each once."""
-    content = _content(layout.looks) or b""
+    content = content_of(layout.looks) or b""
     start = len(head_bytes(NOTHING, LOOKS)) + len(ID)
     # An identity has a fixed place in its line, so that no line needs to be parsed.
     entered = {line[start : start + 64] for line in content.split(b"\n")[:-1]}
     by_id = {look.id: look for look in looks}
     return [look for id_, look in by_id.items() if id_.encode() not in entered]
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_file(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _read(line: bytes) -> Look:

@@ -42,7 +42,8 @@ def test_shown_commands_work(tmp_path: Path) -> None:
         printed = give(tmp_path, *words, *plan)
         if file:
             (tmp_path / file).write_text(printed)
-    assert {"study.yaml", "duel.yaml", "rates.yaml"} == {p.name for p in tmp_path.iterdir()}
+    written = {"study.yaml", "duel.yaml", "rates.yaml", "runs"}
+    assert written == {p.name for p in tmp_path.iterdir()}
 
 
 def test_a_shown_mistake_is_real(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from rlexp.app.execution.verdict_reach import missing_reach
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.looks import advice_on_looks
+from rlexp.app.reading.protocols import protocol_of_plan
 from rlexp.app.reading.summary import StoredEntry, read_entries
 from rlexp.app.tracking.mirror_client import mirroring
 from rlexp.app.workspace import Workspace
@@ -358,7 +359,7 @@ def make_run_plan(
     threads = launch.threads
     workers = min(launch.executor.workers_for(threads), max(len(plan.missing), 1))
     beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
-    costs = costs or Costs()
+    costs, layout = costs or Costs(), Layout(paths.folder.parent)
     replay = largest_replay_buffer(plan.missing, costs.spaces)
     configurations = () if experiment is None else experiment.configurations
     tasks = {c.fingerprint: c.task for c in configurations}
@@ -379,7 +380,8 @@ def make_run_plan(
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
         reach=missing_reach([*plan.missing, *plan.done]),
-        looks=advice_on_looks(plan.missing, tasks, Layout(paths.folder.parent)),
+        looks=advice_on_looks(plan.missing, tasks, layout),
+        protocol=None if experiment is None else protocol_of_plan(experiment, layout),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
         threads=threads,

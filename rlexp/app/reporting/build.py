@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.sealed_settings import with_sealed_settings
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
@@ -154,7 +155,11 @@ def card_of(context: ReportContext) -> SummaryCard:
 def context_of(
     evidence: Evidence, parts: ReportParts, memory: ResultMemory | None = None
 ) -> ReportContext:
-    """What sections and the card of a report are computed from."""
+    """What sections and the card of a report are computed from.
+
+    A registered experiment is judged by the settings that were sealed, unless the command names others.
+    """
+    parts = with_sealed_settings(parts, evidence)
     return ReportContext(
         evidence=in_units_of_scores(evidence, parts.settings),
         settings=parts.settings,

@@ -16,6 +16,7 @@ from rlexp.app.reading.experiment_scan import (
 )
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.looks import with_looks
+from rlexp.app.reading.protocols import with_protocols
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
@@ -159,7 +160,8 @@ def collect_evidence(
             for f in s.runs
         ),
     )
-    return with_looks(evidence, workspace.layout, enter=enter)
+    registered = with_protocols(evidence, workspace.layout)
+    return with_looks(registered, workspace.layout, enter=enter)
 
 
 def _labelled(member: PlannedRun, label: str) -> PlannedRun:

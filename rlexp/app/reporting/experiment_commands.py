@@ -10,6 +10,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlexp.app.execution.registered_request import PROTOCOL
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.provenance import LastCommand, command_in, last_time, read_last_command
 from rlexp.app.results import NextCommand
@@ -276,8 +277,8 @@ def _adding(
 ) -> tuple[str, ...]:
     """The recorded command of an experiment with more seeds; empty where it cannot be repeated."""
     words = recorded_words(paths, last, workspace)
-    # The design of a sequential comparison decides how many seeds there are.
-    if not words or paths.adaptive.exists():
+    # The design of a sequential comparison decides how many seeds there are, and so does a protocol.
+    if not words or paths.adaptive.exists() or PROTOCOL in words:
         return ()
     # The records of a sweep name the code of its winner; all other words are the user's.
     needed = permission if "--from-sweep" in words else workspace.permission

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
 
+from rlexp.app.execution.changed_budget import BUDGET_AND_COMPUTE, with_changed_budget
 from rlexp.app.execution.configuration_words import ConfigurationWords, words_of
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest, derive_name, read_request
@@ -28,9 +28,8 @@ from rlexp.config.overrides import (
     parse_overrides,
 )
 from rlexp.config.study_file import is_study_file
-from rlexp.config.validate import ValidatedSettings, validate
+from rlexp.config.validate import validate
 from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.budget import TENTH, evaluation_interval
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.origin import Origin
@@ -44,8 +43,6 @@ from rlexp.store.runs import read_definition
 from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import read_selection, read_trials
 
-BUDGET_AND_COMPUTE = ("budget", "compute")
-"""Sections of a trial that a command may change without composing its configuration again."""
 LONGEST_NAME = 120
 """Most characters in the name of an experiment."""
 
@@ -253,9 +250,10 @@ def _same_trial(
     root, parts = validate(composed[0].plain, workspace.allowed)
     phase, requested = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
     changes = [w for w, k in zip(overrides, keys, strict=True) if _changes_runs(k)]
+    labelled = replace(trial.configuration, label=trial.label)
     experiment = Experiment(
         name=check_name(root.experiment or _name(trial, "", workspace)),
-        configurations=(_with_budget(trial, root, overrides, keys),),
+        configurations=(with_changed_budget(labelled, root, overrides, keys),),
         seeds=replace(root.seeds, root=_root(trial, phase, requested, changed=False)),
         failures=root.failures,
         origin=trial.origin(changes),
@@ -367,24 +365,6 @@ def _root(trial: ChosenTrial, phase: Phase, requested: int | None, *, changed: b
         "for what it selected"
     )
     raise ConfigError(f"{reason}: choose a seeds.root other than {trial.root}")
-
-
-def _with_budget(
-    trial: ChosenTrial, root: ValidatedSettings, overrides: Sequence[str], keys: Sequence[str]
-) -> Configuration:
-    """The configuration with the overridden fields of its budget and its compute."""
-    configuration = replace(trial.configuration, label=trial.label)
-    parts: dict[str, Any] = {}
-    for name in BUDGET_AND_COMPUTE:
-        overridden = [key.partition(".")[2] for key in keys if key.startswith(f"{name}.")]
-        changes = {key: getattr(getattr(root, name), key) for key in overridden}
-        if name == "budget" and f"budget.evaluation_every={TENTH}" in overrides:
-            # The override was resolved with the budget of the defaults, which the trial need not
-            # have.
-            steps = changes.get("steps", configuration.budget.steps)
-            changes["evaluation_every"] = evaluation_interval(TENTH, steps)
-        parts[name] = replace(getattr(configuration, name), **changes)
-    return replace(configuration, **parts)
 
 
 def choose_trial(origin: SweepTrial, workspace: Workspace) -> ChosenTrial:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Verification,
         VerifiedExperiment,
         VerifiedLooks,
+        VerifiedProtocols,
     )
 
 
@@ -32,6 +33,12 @@ def verify(
             "--looks-head", help="An earlier head that the register of looks must contain."
         ),
     ] = None,
+    protocols_head: Annotated[
+        str | None,
+        typer.Option(
+            "--protocols-head", help="An earlier head that the register of protocols must contain."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check that records are the same as when they were written.
@@ -40,12 +47,18 @@ def verify(
     edited or copied; the exit code is 1 if there is one. Records that were changed together with
     the ledger are found only with a head that you noted earlier: give it with --head.
 
-    Also checks the register of looks at test scores.
+    Also checks the register of looks at test scores, and that of protocols with their deviations.
     """
     from rlexp.app.commands.exchange.verify import verify as use_case
     from rlexp.cli.exit_codes import exit_code
 
-    verification = use_case(experiment, head, current_workspace(), looks_head=looks_head)
+    verification = use_case(
+        experiment,
+        head,
+        current_workspace(),
+        looks_head=looks_head,
+        protocols_head=protocols_head,
+    )
     show_result(verification, console_for(as_json=as_json), verification_lines)
     raise typer.Exit(exit_code(complete=verification.faultless, interrupted=None))
 
@@ -57,13 +70,19 @@ def verification_lines(verification: "Verification") -> "Iterator[str]":
     for experiment in verification.experiments:
         yield from _experiment_lines(experiment)
     if verification.looks is not None:
-        yield from _look_lines(verification.looks)
+        yield from _register_lines("looks", "broken chain", verification.looks)
+    if verification.protocols is not None:
+        yield from (verified.verdict for verified in verification.protocols.protocols)
+        yield from _register_lines("protocols", "fault", verification.protocols)
 
 
-def _look_lines(verified: "VerifiedLooks") -> "Iterator[str]":
-    yield from (f"broken chain: register of looks: {fault}" for fault in verified.faults)
-    yield from (f"remark: register of looks: {remark}" for remark in verified.remarks)
-    yield f"register of looks: {verified.verdict}"
+def _register_lines(
+    what: str, kind: str, verified: "VerifiedLooks | VerifiedProtocols"
+) -> "Iterator[str]":
+    name = f"register of {what}"
+    yield from (f"{kind}: {name}: {fault}" for fault in verified.faults)
+    yield from (f"remark: {name}: {remark}" for remark in verified.remarks)
+    yield f"{name}: {verified.verdict}"
 
 
 def _experiment_lines(verified: "VerifiedExperiment") -> "Iterator[str]":

@@ -154,10 +154,14 @@ def show_comparison(result: "Comparison", console: "Console", *, strict: bool, f
 
 
 def _show_sections(result: "Comparison", console: "Console") -> None:
+    from rlexp.cli.summaries import protocol_lines
+
     for part in result.parts:
         console.line()
         console.blocks(part.blocks)
     console.line()
+    for line in protocol_lines(result.card):
+        console.line(line)
 
 
 def _check_option_combination(

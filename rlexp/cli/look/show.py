@@ -118,11 +118,12 @@ def show_details(shown: "ShowResult", console: "Console") -> None:
 
 def experiment_lines(details: "ExperimentDetails") -> "Iterator[str]":
     """The scores of an experiment and the progress of its sweep, as lines."""
-    from rlexp.cli.summaries import summary_lines
+    from rlexp.cli.summaries import protocol_lines, summary_lines
 
     yield from experiment_head_lines(details)
     for summary in details.phases:
         yield from summary_lines(summary)
+    yield from protocol_lines(details.card)
     yield from experiment_closing_lines(details)
 
 

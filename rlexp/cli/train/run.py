@@ -15,6 +15,7 @@ from rlexp.cli.options import (
     Json,
     Overrides,
     Probe,
+    ProtocolName,
     Quiet,
     Retry,
     TrialNumber,
@@ -67,6 +68,7 @@ def run(
     retry: Retry = False,
     from_sweep: FromSweep = None,
     trial: TrialNumber = None,
+    protocol: ProtocolName = None,
     detach: Detach = False,
     allow_drift: AllowDrift = False,
     probe: Probe = None,
@@ -94,6 +96,7 @@ def run(
         probe=probe,
         detach=detach,
         origin=origin,
+        protocol=protocol,
         detectable=full or as_json,
     )
     workspace = current_workspace(allow_import)
@@ -141,7 +144,7 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
     """The plan, or the scores of the experiment and the next commands, as lines."""
     from rlexp.app.plans import RunPlan
     from rlexp.cli.plans import run_plan_lines
-    from rlexp.cli.summaries import next_lines, summary_lines
+    from rlexp.cli.summaries import next_lines, protocol_lines, summary_lines
 
     if isinstance(outcome, RunPlan):
         yield from run_plan_lines(outcome)
@@ -150,6 +153,7 @@ def run_lines(outcome: "RunOutcome | RunPlan") -> "Iterator[str]":
         return
     yield from unchanged_lines(outcome)
     yield from summary_lines(outcome.summary)
+    yield from protocol_lines(outcome.card)
     yield from problem_lines(outcome)
     yield from next_lines(outcome.next)
 

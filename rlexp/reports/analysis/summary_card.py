@@ -13,6 +13,7 @@ from rlexp.reports.analysis.cost import total_cost
 from rlexp.reports.analysis.estimates import aggregates, leading_metric
 from rlexp.reports.analysis.looks import look_counts, looks_text
 from rlexp.reports.analysis.metric_figures import metric_panel, metric_title
+from rlexp.reports.analysis.registered_protocols import protocol_checks, protocols_text
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
 from rlexp.reports.drawing.blocks import (
@@ -57,6 +58,7 @@ def summary_card(
         tables=tuple(_sweep_tables(report)),
         facts=tuple(_facts(report, looks)),
         looks=looks,
+        protocols=protocol_checks(report),
     )
 
 
@@ -79,6 +81,7 @@ def uncompared_card(report: ReportContext, *, pending: bool = False) -> SummaryC
         curves=tuple(_curves(report)) if pending else (),
         facts=tuple(_facts(report, looks)),
         looks=looks,
+        protocols=protocol_checks(report),
     )
 
 
@@ -208,6 +211,8 @@ def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[
         yield "Missing", _missing(evidence)
     if text := looks_text(report, looks):
         yield "Looks", text
+    if text := protocols_text(report):
+        yield "Protocol", text
 
 
 def _cost_of(sweep: SweepEvidence, phases: Collection[str]) -> str:

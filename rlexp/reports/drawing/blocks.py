@@ -325,6 +325,45 @@ class LookCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolCheck:
+    """A registered protocol, and whether an experiment keeps it.
+
+    Attributes:
+        protocol: The name of the protocol.
+        experiment: The experiment that belongs to it.
+        hash: The sha256 of the sealed study.
+        root: The root of the test seeds.
+        nonce: The public nonce from which the root is derived.
+        nonce_source: Where the nonce comes from; null where nothing was said.
+        registered: When it was registered.
+        question: The sealed question.
+        kept: Whether nothing deviates.
+        deviations: What deviates, each as a short text.
+        runs: Number of registered test runs.
+        ended: Number of them that have a score, or have failed for good.
+        registration: The number of the registration among those on its tasks, from 1.
+        registrations: Number of registrations on its tasks.
+        same_study: Number of registrations of the same study.
+    """
+
+    protocol: str
+    experiment: str
+    hash: str
+    root: int
+    nonce: str
+    nonce_source: str | None
+    registered: str
+    question: str
+    kept: bool
+    deviations: tuple[str, ...]
+    runs: int
+    ended: int
+    registration: int
+    registrations: int
+    same_study: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCard:
     """The answer of a report, and what belongs to it, on one screen.
 
@@ -341,6 +380,8 @@ class SummaryCard:
         commands: Commands to type next.
         looks: How many configurations have been looked at on the test seeds, by task and root;
             empty for other phases.
+        protocols: The registered protocols of the experiments, and whether they are kept; empty for
+            other phases.
     """
 
     tone: Tone
@@ -353,6 +394,7 @@ class SummaryCard:
     overrides: str = ""
     commands: tuple[SuggestedCommand, ...] = ()
     looks: tuple[LookCount, ...] = ()
+    protocols: tuple[ProtocolCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

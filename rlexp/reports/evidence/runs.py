@@ -19,6 +19,7 @@ from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
 from rlexp.records.logged_values import logged_values
 from rlexp.records.look import CountedLooks
+from rlexp.records.registration import RegisteredExperiments
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.records.system_metrics import SystemUsage
@@ -255,6 +256,7 @@ class Evidence:
         integrity: Result of comparing the records with the ledger, where that was requested.
         running: Number of runs of the experiments in progress, planned here or not.
         looks: The looks at the test seeds of the report; empty for other phases.
+        protocols: The experiments that are registered; empty for other phases.
         unused_references: Tasks whose declared reference scores are left out, because they are in
             other units than the recorded scores.
     """
@@ -270,6 +272,7 @@ class Evidence:
     running: int = 0
     unused_references: tuple[str, ...] = ()
     looks: CountedLooks = field(default_factory=CountedLooks)
+    protocols: RegisteredExperiments = field(default_factory=RegisteredExperiments)
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.

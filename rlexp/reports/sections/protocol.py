@@ -8,6 +8,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.fairness import warnings
 from rlexp.reports.analysis.looks import look_blocks
+from rlexp.reports.analysis.registered_protocols import protocol_blocks
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import search_protocol
 from rlexp.reports.drawing.blocks import (
@@ -50,6 +51,7 @@ class ProtocolSection:
         blocks += [
             block for sweep in evidence.sweeps for block in search_protocol(sweep, evidence)
         ]
+        blocks += protocol_blocks(report)
         blocks += look_blocks(report)
         blocks += [note for note in warnings(evidence) if note.tone is Tone.NOTE]
         return SectionContent(name="protocol", title="Protocol", blocks=tuple(blocks))

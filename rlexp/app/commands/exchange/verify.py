@@ -8,19 +8,25 @@ from typing import ClassVar
 
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.integrity import examine
+from rlexp.app.reading.protocols import registered_experiment
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.deviations import BEFORE
 from rlexp.records.integrity import SHORT, IntegrityFinding, RecordKind
 from rlexp.records.look import LookRegister
+from rlexp.records.registration import ProtocolRegister, RegisteredExperiment, Registration
 from rlexp.records.run import State
 from rlexp.store.checkpoints import checkpoint_steps, read_checkpoint
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.looks import read_looks
+from rlexp.store.protocols import read_protocols
 from rlexp.store.runs import StoredRun
 from rlexp.text import format_count
 
+REWRITTEN = "no line has the sum {head}: the register was rewritten, or cut, since then"
+"""What is said where a register lacks a line whose sum was noted."""
 HEAD = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -93,6 +99,51 @@ class VerifiedLooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedProtocol:
+    """A registration, whose hash and root follow from its content, and the experiment that belongs to it.
+
+    Attributes:
+        protocol: The name of the protocol.
+        hash: The sha256 of the sealed study.
+        root: The root of the test seeds.
+        registered: When it was registered.
+        experiment: The experiment that belongs to it; null where it has not been run, or was not
+            verified.
+        deviations: The deviations of the experiment, each as a short text.
+        verdict: The result as a sentence.
+    """
+
+    protocol: str
+    hash: str
+    root: int
+    registered: str
+    experiment: str | None
+    deviations: tuple[str, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedProtocols:
+    """The register of protocols, whose chain of checksums was checked.
+
+    Attributes:
+        registrations: Number of registrations in the register.
+        head: The sha256 of its last line; null if it has no line.
+        protocols: Every registration that can be read.
+        faults: What was changed in the register, and runs or looks before a registration, as sentences.
+        remarks: Other findings on the register.
+        verdict: The result as a sentence.
+    """
+
+    registrations: int
+    head: str | None
+    protocols: tuple[VerifiedProtocol, ...]
+    faults: tuple[str, ...]
+    remarks: tuple[str, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification(Displayed):
     """Records compared with their ledgers.
 
@@ -100,6 +151,7 @@ class Verification(Displayed):
         folder: The folder with the experiments.
         experiments: The verified experiments.
         looks: The register of looks; null where there is none.
+        protocols: The register of protocols; null where there is none.
     """
 
     schema: ClassVar[Schema] = Schema("verification")
@@ -107,36 +159,48 @@ class Verification(Displayed):
     folder: str
     experiments: tuple[VerifiedExperiment, ...]
     looks: VerifiedLooks | None = None
+    protocols: VerifiedProtocols | None = None
 
     @property
     def faultless(self) -> bool:
-        """Whether every record, and the register of looks, is the same as when it was written."""
-        changed = self.looks is not None and self.looks.faults
+        """Whether every record, and each register, is the same as when it was written."""
+        registers = (self.looks, self.protocols)
+        changed = any(register.faults for register in registers if register is not None)
         return not changed and not any(experiment.faults for experiment in self.experiments)
 
 
 def verify(
-    name: str | None, head: str | None, workspace: Workspace, *, looks_head: str | None = None
+    name: str | None,
+    head: str | None,
+    workspace: Workspace,
+    *,
+    looks_head: str | None = None,
+    protocols_head: str | None = None,
 ) -> Verification:
-    """Compare records with their ledgers, and check the register of looks.
+    """Compare records with their ledgers, and check the registers of looks and of protocols.
 
     Args:
         name: An experiment; None verifies all.
         head: The first digits of the sum of a line that its ledger must contain.
         workspace: The workspace of the experiments.
         looks_head: The first digits of the sum of a line that the register of looks must contain.
+        protocols_head: The same for the register of protocols.
 
     Raises:
         RlexpError: There is no such experiment, or a head is not hexadecimal.
     """
     noted = _read_head(name, head)
     noted_looks = None if looks_head is None else _hexadecimal(looks_head, "--looks-head")
+    noted_protocols = (
+        None if protocols_head is None else _hexadecimal(protocols_head, "--protocols-head")
+    )
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     scans = [survey(paths) for paths in folders]
     return Verification(
         folder=str(workspace.layout.root),
         experiments=tuple(_verify(scan, noted) for scan in scans),
         looks=_verify_looks(workspace, scans, noted_looks),
+        protocols=_verify_protocols(workspace, scans, noted_protocols),
     )
 
 
@@ -172,8 +236,8 @@ def _verify_looks(
     if register.sha256 is None and not unreadable and head is None:
         return None
     cut = head is not None and not any(line.startswith(head) for line in register.sums)
-    text = f"no line has the sum {head}: the register was rewritten, or cut, since then"
-    faults = (*unreadable, *register.breaks, *([text] if cut else []))
+    rewritten = [REWRITTEN.format(head=head)] if cut else []
+    faults = (*unreadable, *register.breaks, *rewritten)
     return VerifiedLooks(
         looks=len(register.looks),
         head=register.head,
@@ -205,6 +269,100 @@ def _verdict_on_looks(register: LookRegister, uncounted: int) -> str:
         verb = "is" if uncounted == 1 else "are"
         text += f", and {configurations} with test scores {verb} not counted yet"
     return text
+
+
+def _verify_protocols(
+    workspace: Workspace, scans: Sequence[ExperimentScan], head: str | None
+) -> VerifiedProtocols | None:
+    """The register of protocols; None where there is none."""
+    register, unreadable = ProtocolRegister(), list[str]()
+    try:
+        register = read_protocols(workspace.layout)
+    except RecordError as error:
+        unreadable = [str(error)]
+    if register.sha256 is None and not unreadable and head is None:
+        return None
+    cut = head is not None and not any(line.startswith(head) for line in register.sums)
+    registered = [r for scan in scans if (r := _registered(scan, register, workspace)) is not None]
+    faults = (
+        *unreadable,
+        *register.breaks,
+        *([REWRITTEN.format(head=head)] if cut else []),
+        *_before_registration(registered),
+        *_looks_before(register, workspace),
+    )
+    count = format_count(len(register.sums), "registration")
+    return VerifiedProtocols(
+        registrations=len(register.sums),
+        head=register.head,
+        protocols=tuple(_verified_protocol(r, registered) for r in register.registrations),
+        faults=faults,
+        remarks=("its last line is incomplete: the next registration replaces it",)
+        * register.torn,
+        verdict=f"{count} (head {register.head[:SHORT]})"
+        if register.head
+        else f"no register, {count}",
+    )
+
+
+def _registered(
+    scan: ExperimentScan, register: ProtocolRegister, workspace: Workspace
+) -> RegisteredExperiment | None:
+    if scan.experiment is None:
+        return None
+    records = [run.record for run in _stored(scan) if run.record.spec.phase is Phase.TEST]
+    return registered_experiment(scan.experiment, records, register, workspace.layout)
+
+
+def _verified_protocol(
+    registration: Registration, registered: Sequence[RegisteredExperiment]
+) -> VerifiedProtocol:
+    found = [r for r in registered if r.registration.root == registration.root]
+    deviations = tuple(d for experiment in found for d in experiment.deviations)
+    state = f"deviates: {'; '.join(deviations)}" if deviations else "kept"
+    study = registration.study
+    return VerifiedProtocol(
+        protocol=registration.protocol,
+        hash=study.hash,
+        root=registration.root,
+        registered=registration.registered,
+        experiment=found[0].experiment if found else None,
+        deviations=deviations,
+        verdict=(
+            f"protocol {registration.protocol} (hash {study.hash[:SHORT]}, registered "
+            f"{registration.registered}): {state if found else 'no runs here'}"
+        ),
+    )
+
+
+def _before_registration(registered: Sequence[RegisteredExperiment]) -> Iterator[str]:
+    """The experiments whose runs are older than their registration."""
+    for experiment in registered:
+        for deviation in experiment.deviations:
+            if deviation.endswith(BEFORE):
+                yield f"{experiment.experiment}: {deviation}"
+
+
+def _looks_before(register: ProtocolRegister, workspace: Workspace) -> Iterator[str]:
+    """What the register of looks says about the time before each registration."""
+    try:
+        looks = read_looks(workspace.layout)
+    except RecordError:
+        # The other register is named with its faults.
+        return
+    for registration in register.registrations:
+        if registration.looks is None:
+            continue
+        if registration.looks not in looks.sums:
+            yield (
+                f"{registration.protocol}: the register of looks was rewritten, or cut, since the "
+                "registration"
+            )
+        elif not looks.breaks and any(
+            look.root == registration.root
+            for look in looks.looks[: looks.sums.index(registration.looks) + 1]
+        ):
+            yield f"{registration.protocol}: its test seeds were looked at before its registration"
 
 
 def _verify(surveyed: ExperimentScan, head: str | None) -> VerifiedExperiment:

@@ -164,6 +164,7 @@ def compare_adaptively(
     _check_seeds(experiment)
     check_imports(experiment.configurations, workspace.allowed, request.command)
     evidence = collect_evidence(request.targets, Phase.TEST, workspace)
+    _refuse_registered(evidence)
     design = make_design(evidence, settings, request.group, request.interims, request.family)
     if request.dry_run:
         return _dry_run(design, paths, request, workspace, observer)
@@ -399,6 +400,15 @@ def _experiment(request: AdaptiveRequest) -> str:
             f"name {', '.join(sorted(names))}",
         )
     return names.pop()
+
+
+def _refuse_registered(evidence: Evidence) -> None:
+    for registered in evidence.protocols.experiments:
+        seeds = len(registered.registration.study.test_seeds)
+        raise ConfigError(
+            f"--adaptive adds seeds, and {registered.experiment} is a registered protocol with "
+            f"{seeds} seeds: compare without --adaptive: rlexp compare {registered.experiment}"
+        )
 
 
 def _check_seeds(experiment: Experiment) -> None:

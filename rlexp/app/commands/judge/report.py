@@ -328,6 +328,7 @@ def _cache(
         # Relative names of `output` and `figures` refer to the current folder.
         "from": str(Path.cwd()),
         "settings": parts.composed,
+        "protocols": sum_of_file(workspace.layout.protocols),
     }
     names = dict.fromkeys(read_target(text).experiment for text in request.targets)
     # Allowed packages are the user's code, whose files the digest does not cover.

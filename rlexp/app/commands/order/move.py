@@ -18,6 +18,7 @@ from rlexp.store.former_names import add_name, names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import abandon, hold, holder, is_held
 from rlexp.store.ledger import publish_document
+from rlexp.store.protocols import read_protocols
 from rlexp.store.run_queue import queued_runs
 from rlexp.store.runs import read_definition
 from rlexp.store.schemas import EXPERIMENT
@@ -66,6 +67,7 @@ def move(experiment: str, name: str, workspace: Workspace) -> Move:
     """
     paths = _experiment(experiment, workspace)
     target = workspace.new_experiment(name)
+    _refuse_registered(paths, workspace)
     try:
         with ExitStack() as stack:
             stack.enter_context(unused(paths, lock=True))
@@ -99,6 +101,15 @@ def _experiment(name: str, workspace: Workspace) -> ExperimentPaths:
         code="unknown_experiment",
         command=command,
     )
+
+
+def _refuse_registered(paths: ExperimentPaths, workspace: Workspace) -> None:
+    """Refuse to rename a registered protocol: `rlexp run --protocol` would train it anew."""
+    if read_protocols(workspace.layout).named(paths.name) is not None:
+        raise RecordError(
+            f"{paths.name} is a registered protocol and keeps its name; add a tag instead: "
+            f"rlexp tag {paths.name} TAG"
+        )
 
 
 def _refuse_pending(paths: ExperimentPaths) -> None:

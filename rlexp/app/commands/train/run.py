@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
+from rlexp.app.execution.registered_request import (
+    PROTOCOL,
+    protocol_command,
+    refuse_registered,
+    request_of_protocol,
+)
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
@@ -56,16 +62,20 @@ class RunOptions(LaunchOptions):
     Attributes:
         detach: Whether the command returns once runs are queued for a cluster or for workers.
         origin: The trial of a sweep that is trained again; None for an ordinary run.
+        protocol: The registered protocol that is run; None for an ordinary run.
         detectable: Whether the summary says which differences comparisons could find. The short
             form of the terminal does not show them, and computing them takes a fifth of a second.
     """
 
     detach: bool = False
     origin: "SweepTrial | None" = None
+    protocol: str | None = None
     detectable: bool = True
 
     def command(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """The command that defines the experiment: without options such as `--retry`."""
+        if self.protocol is not None:
+            return protocol_command(self.protocol, overrides)
         if self.origin is None:
             return ("rlexp", "run", *overrides)
         return self.origin.command(overrides)
@@ -128,11 +138,24 @@ def run(
 
 
 def _request(overrides: Sequence[str], options: RunOptions, workspace: Workspace) -> RunRequest:
-    if options.origin is None:
-        return read_request(overrides, workspace)
-    from rlexp.app.sweeps.retrain import request_trial_again
+    """The experiment that the command asks for.
 
-    return request_trial_again(options.origin, overrides, workspace)
+    Raises:
+        RlexpError: The configuration or the options are wrong.
+    """
+    if options.protocol is not None and options.origin is not None:
+        raise ConfigError("--protocol runs what is sealed: leave out --from-sweep and --trial")
+    if options.protocol is not None:
+        return request_of_protocol(options.protocol, overrides, workspace)
+    if options.origin is not None:
+        from rlexp.app.sweeps.retrain import request_trial_again
+
+        request = request_trial_again(options.origin, overrides, workspace)
+    else:
+        request = read_request(overrides, workspace)
+    paths = workspace.layout.experiment(request.experiment.name)
+    refuse_registered(request.experiment, paths, workspace)
+    return request
 
 
 def run_missing(
@@ -371,10 +394,12 @@ def _state(
     """What decides which commands help next; `again` are the words that continue the runs."""
     name, seeds = request.experiment.name, request.experiment.seeds
     failed = failed_for_good(records)
+    # The seeds of a protocol are sealed.
+    adds = again[1] == "run" and PROTOCOL not in again
     return ExperimentState(
         name=name,
         again=tuple(again),
-        adding=with_more_seeds(again, seeds, request.phase) if again[1] == "run" else (),
+        adding=with_more_seeds(again, seeds, request.phase) if adds else (),
         unfinished=any(record.may_run() for record in records),
         retry=bool(failed),
         failed_run=f"{name}/{failed[0].spec.name}" if failed else None,

@@ -1,0 +1,96 @@
+"""Finds the registrations to which experiments belong, and what deviates from them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from rlexp.errors import RlexpError
+from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.records.deviations import deviations_of
+from rlexp.records.registration import (
+    ProtocolRegister,
+    RegisteredExperiment,
+    RegisteredExperiments,
+)
+from rlexp.records.run import RunRecord
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.store.former_names import names_of
+from rlexp.store.layout import Layout
+from rlexp.store.protocols import read_protocols
+
+
+def with_protocols(evidence: Evidence, layout: Layout) -> Evidence:
+    """The evidence with the registrations of its experiments.
+
+    A register that cannot be read is a problem that the evidence names. It never keeps scores from
+    being shown.
+    """
+    if evidence.phase is not Phase.TEST:
+        return evidence
+    try:
+        register = read_protocols(layout)
+    except RlexpError as error:
+        problem = f"the register of protocols cannot be read: {error}"
+        return replace(evidence, protocols=RegisteredExperiments(problems=(problem,)))
+    registered = (
+        registered_experiment(
+            experiment,
+            [m.record for m in evidence.members if m.experiment == experiment.name],
+            register,
+            layout,
+        )
+        for experiment in evidence.experiments
+    )
+    return replace(
+        evidence,
+        protocols=RegisteredExperiments(
+            experiments=tuple(r for r in registered if r is not None),
+            problems=tuple(_changed(register)),
+        ),
+    )
+
+
+def registered_experiment(
+    experiment: Experiment,
+    records: Iterable[RunRecord],
+    register: ProtocolRegister,
+    layout: Layout,
+) -> RegisteredExperiment | None:
+    """An experiment with its registration and its deviations; None where it is not registered.
+
+    Args:
+        experiment: The experiment.
+        records: The records of its test runs.
+        register: The register.
+        layout: The folder `runs/`.
+    """
+    # Imported runs have seeds of another tool, also where their root looks like a sealed one.
+    if not register.registrations or experiment.imported is not None:
+        return None
+    names = names_of(layout.experiment(experiment.name))
+    registration = register.of_experiment(names, experiment.seeds.root)
+    if registration is None:
+        return None
+    deviations = deviations_of(registration, experiment, records)
+    return RegisteredExperiment.of(experiment.name, registration, register, deviations)
+
+
+def protocol_of_plan(experiment: Experiment, layout: Layout) -> str | None:
+    """What a plan says about the protocol of its experiment; None where it is not registered."""
+    try:
+        register = read_protocols(layout)
+    except RlexpError as error:
+        return f"the register of protocols cannot be read: {error}"
+    registered = registered_experiment(experiment, (), register, layout)
+    if registered is None:
+        return next(_changed(register), None)
+    state = "; ".join(registered.deviations)
+    return f"protocol {registered.title}: {f'deviates: {state}' if state else 'kept'}"
+
+
+def _changed(register: ProtocolRegister) -> Iterator[str]:
+    if register.breaks:
+        yield (
+            f"the register of protocols was changed ({register.breaks[0]}); 'rlexp verify' names every "
+            "place"
+        )

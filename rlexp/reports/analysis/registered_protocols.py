@@ -1,0 +1,144 @@
+"""Whether the experiments of a report keep their registered protocols, or what deviates."""
+
+from collections.abc import Iterator
+
+from rlexp.records.deviations import changed_value, setting_text
+from rlexp.records.integrity import SHORT
+from rlexp.records.registration import DECIDING, RegisteredExperiment
+from rlexp.reports.analysis.report_context import ReportContext
+from rlexp.reports.drawing.blocks import Block, Callout, ProtocolCheck, Table, TableColumn, Tone
+from rlexp.reports.evidence.runs import PlannedRun
+from rlexp.text import format_count
+
+
+def protocol_checks(report: ReportContext) -> tuple[ProtocolCheck, ...]:
+    """The registered protocols of the experiments of a report."""
+    return tuple(_check(r, report) for r in report.evidence.protocols.experiments)
+
+
+def protocols_text(report: ReportContext) -> str:
+    """Whether each protocol is kept, or what deviates, without a full stop; empty without one."""
+    registered = report.evidence.protocols
+    texts = [_text(r, _check(r, report)) for r in registered.experiments]
+    return "; ".join([*texts, *registered.problems])
+
+
+def protocol_blocks(report: ReportContext) -> Iterator[Block]:
+    """A notice on each protocol, the table of what was sealed, and what is wrong with the register."""
+    registered = report.evidence.protocols
+    for experiment in registered.experiments:
+        check = _check(experiment, report)
+        tone = Tone.GOOD if check.kept else Tone.WARNING
+        yield Callout(tone=tone, text=f"Protocol {_text(experiment, check)}.")
+        yield _table(experiment)
+    for problem in registered.problems:
+        yield Callout(tone=Tone.WARNING, text=f"{problem[0].upper()}{problem[1:]}.")
+
+
+def _check(registered: RegisteredExperiment, report: ReportContext) -> ProtocolCheck:
+    registration = registered.registration
+    runs = [m for m in report.evidence.members if m.experiment == registered.experiment]
+    deviations = (*registered.deviations, *_of_report(registered, report))
+    return ProtocolCheck(
+        protocol=registration.protocol,
+        experiment=registered.experiment,
+        hash=registration.study.hash,
+        root=registration.root,
+        nonce=registration.nonce,
+        nonce_source=registration.nonce_source,
+        registered=registration.registered,
+        question=registration.study.question,
+        kept=not deviations,
+        deviations=deviations,
+        runs=len(runs),
+        ended=sum(map(_has_ended, runs)),
+        registration=registered.number,
+        registrations=registered.on_tasks,
+        same_study=registered.same_study,
+    )
+
+
+def _has_ended(run: PlannedRun) -> bool:
+    return run.score is not None or not run.record.may_run()
+
+
+def _of_report(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
+    """The deviations of what is compared, and of the settings by which it is judged."""
+    yield from _of_labels(registered, report)
+    yield from _of_looks(registered, report)
+    sealed = registered.registration.study.settings
+    metric = next(iter(report.metrics))
+    if metric != registered.registration.study.metric:
+        yield changed_value("metric", registered.registration.study.metric, metric)
+    for key in DECIDING:
+        used = getattr(report.settings, key)
+        if key in sealed and used != sealed[key]:
+            yield changed_value(key, sealed[key], used)
+
+
+def _of_labels(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
+    members = report.evidence.members
+    here = {m.configuration.label for m in members if m.experiment == registered.experiment}
+    # Labels that the experiment itself lacks are named elsewhere.
+    (experiment,) = (e for e in report.evidence.experiments if e.name == registered.experiment)
+    planned = {c.label for c in experiment.configurations} & set(
+        registered.registration.study.labels
+    )
+    if here and planned - here:
+        yield f"compares {len(planned & here)} of {format_count(len(planned), 'label')}"
+    if any(m.experiment != registered.experiment for m in members):
+        yield "compared with runs of other experiments"
+
+
+def _of_looks(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
+    """How many configurations that were not registered were tried on the sealed seeds."""
+    registration = registered.registration
+    sealed = {c.fingerprint for c in registration.study.configurations}
+    present = {m.record.spec.fingerprint for m in report.evidence.members}
+    others = {
+        look.configuration
+        for task in report.evidence.looks.tasks
+        if task.seeds.root == registration.root
+        for look in task.looks
+        if look.configuration not in sealed | present
+    }
+    if others:
+        verb = "was" if len(others) == 1 else "were"
+        yield f"{format_count(len(others), 'other configuration')} {verb} tried on its test seeds"
+
+
+def _text(registered: RegisteredExperiment, check: ProtocolCheck) -> str:
+    if check.deviations:
+        return f"{registered.title}: deviates: {'; '.join(check.deviations)}"
+    if check.ended < check.runs:
+        so_far = f"{check.ended:,} of {format_count(check.runs, 'run')} have ended"
+        return f"{registered.title}: kept so far, {so_far}"
+    return f"{registered.title}: kept"
+
+
+def _table(registered: RegisteredExperiment) -> Table:
+    registration, study = registered.registration, registered.registration.study
+    source = f" ({registration.nonce_source})" if registration.nonce_source else ""
+    rows = (
+        ("question", study.question),
+        ("registered", registration.registered),
+        ("registrations", registered.counted or "the only one on its tasks"),
+        ("hash of the study", study.hash),
+        ("nonce", f"{registration.nonce}{source}"),
+        ("root of the test seeds", str(registration.root)),
+        ("labels", ", ".join(study.labels)),
+        ("test seeds of each label", str(len(study.test_seeds))),
+        ("metric", study.metric),
+        ("test", str(study.settings.get("test"))),
+        *((key, setting_text(study.settings.get(key))) for key in ("alpha", "margin")),
+        ("failed runs", study.failures),
+        ("register of looks", (registration.looks or "empty")[:SHORT]),
+    )
+    return Table(
+        name=f"protocol-{registered.experiment}",
+        title=f"Sealed protocol {registration.protocol}",
+        columns=(TableColumn(title="what was sealed"), TableColumn(title="value")),
+        rows=rows,
+        note="The root of the test seeds is derived from the hash and the nonce: nobody could know these "
+        "seeds before both existed.",
+    )

@@ -1,0 +1,296 @@
+"""Commands say whether a registered protocol is kept, and name every deviation."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import give, give_json, rlexp
+from protocol_samples import LABELS, SETTINGS, registered_runs, registration
+from quick_parts import quick_parts
+from stored_runs import STARTED, configuration, study
+
+from rlexp.app.workspace import Workspace
+from rlexp.store.protocols import enter_registration, read_protocols
+
+quick = pytest.fixture(autouse=True)(quick_parts)
+DUEL = registration()
+TITLE = f"duel (hash {DUEL.study.hash[:12]})"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A workspace with one registration, which is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
+    workspace = study(tmp_path)
+    enter_registration(workspace.layout, DUEL)
+    return workspace
+
+
+def said(workspace: Workspace, *words: str) -> str:
+    """What a command says about the protocol."""
+    text = " ".join(give(workspace.folder, *words).split())
+    return text.partition("Protocol: ")[2].partition(". ")[0]
+
+
+def check(workspace: Workspace, *words: str) -> dict[str, Any]:
+    """The only protocol in the card of a comparison."""
+    card = give_json(workspace.folder, "comparison", "compare", *words)["card"]
+    (protocol,) = card["protocols"]
+    return dict(protocol)
+
+
+def test_a_kept_protocol_is_named_by_every_command(workspace: Workspace) -> None:
+    """`compare`, `show`, `report`, the page and JSON say that the protocol is kept."""
+    registered_runs(workspace.layout, DUEL)
+    assert f"{TITLE}: kept" == said(workspace, "compare", "duel")
+    assert f"{TITLE}: kept" == said(workspace, "show", "duel")
+    assert f"Protocol: {TITLE}: kept." in give(workspace.folder, "compare", "duel", "--full")
+    assert f"Protocol: {TITLE}: kept." in give(workspace.folder, "show", "duel", "--full")
+    assert f"Protocol {TITLE}: kept." in give(
+        workspace.folder, "report", "duel", "--set", "repetitions=50_000"
+    )
+    page = (workspace.folder / "reports/duel/report.html").read_text()
+    assert f"{TITLE}: kept" in page
+    assert DUEL.study.question in page
+    kept = check(workspace, "duel")
+    assert (True, [], 10, 10) == tuple(kept[k] for k in ("kept", "deviations", "runs", "ended"))
+    assert (DUEL.study.hash, DUEL.root) == (kept["hash"], kept["root"])
+
+
+def test_the_sealed_settings_decide(workspace: Workspace) -> None:
+    """The sealed margin is used without being typed; an experiment without a protocol has none."""
+    registered_runs(workspace.layout, DUEL)
+    registered_runs(workspace.layout, DUEL, root=5, name="other")
+    assert "Differences within ±20 are" in give(workspace.folder, "compare", "duel", "--full")
+    assert "No margin was declared" in give(workspace.folder, "compare", "other", "--full")
+
+
+@pytest.mark.parametrize(
+    ("option", "deviation"),
+    [
+        (("--margin", "10"), "margin 10 instead of 20"),
+        (("--alpha", "0.1"), "alpha 0.1 instead of 0.05"),
+        (("--seed", "7"), "seed 7 instead of 0"),
+        (("--set", "metric=[median]"), "metric median instead of iqm"),
+    ],
+    ids=str,
+)
+def test_another_setting_of_the_command_deviates(
+    workspace: Workspace, option: tuple[str, str], deviation: str
+) -> None:
+    """Another margin, level, random seed or metric than the sealed one is named."""
+    registered_runs(workspace.layout, DUEL)
+    assert f"{TITLE}: deviates: {deviation}" == said(workspace, "compare", "duel", *option)
+
+
+def test_a_changed_setting_of_the_workspace_does_not_deviate(workspace: Workspace) -> None:
+    """The sealed metric and level win over a later `conf/report.yaml`."""
+    registered_runs(workspace.layout, DUEL)
+    folder = workspace.folder / "conf"
+    folder.mkdir()
+    settings = "defaults:\n  - metric: [mean, iqm]\n  - section: [verdicts]\n  - _self_\n"
+    rest = {k: v for k, v in SETTINGS.items() if k not in {"metrics", "test"}}
+    rest |= {"alpha": 0.2, "margin": "null", "power": 0.8}
+    rest |= {"curve_repetitions": 2000, "curve_points": 100}
+    settings += "".join(f"{key}: {value}\n" for key, value in rest.items())
+    (folder / "report.yaml").write_text(settings)
+    assert f"{TITLE}: kept" == said(workspace, "compare", "duel")
+
+
+@pytest.mark.parametrize(
+    ("deviating", "deviation"),
+    [
+        ({"seeds": 3}, "3 of 5 seeds"),
+        ({"seeds": 7}, "7 instead of 5 seeds"),
+        ({"root": 8}, f"test seeds of root 8 instead of {DUEL.root}"),
+        (
+            {"configurations": [configuration(label, steps=200) for label in LABELS]},
+            "budget 200 instead of 100",
+        ),
+        (
+            {"configurations": [configuration(label) for label in (*LABELS, "sac")]},
+            "with sac, not registered",
+        ),
+        (
+            {"configurations": [configuration("ppo"), configuration("sac")]},
+            "without a2c; with sac, not registered",
+        ),
+        (
+            {
+                "configurations": [
+                    configuration("ppo"),
+                    replace(configuration("sac"), label="a2c"),
+                ]
+            },
+            "other settings of a2c",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_deviation_of_the_runs_is_named(
+    workspace: Workspace, deviating: dict[str, Any], deviation: str
+) -> None:
+    """Another budget, number of seeds, root, label or configuration is named in every place."""
+    registered_runs(workspace.layout, DUEL, **deviating)
+    assert f"{TITLE}: deviates: {deviation}" == said(workspace, "compare", "duel")
+    assert f"): deviates: {deviation}\n" in give(workspace.folder, "verify")
+
+
+def test_another_failure_rule_deviates(workspace: Workspace) -> None:
+    """Failed runs that count in another way than sealed are named."""
+    worst = registration("worst", failures="worst", nonce="another beacon")
+    enter_registration(workspace.layout, worst)
+    registered_runs(workspace.layout, worst)
+    assert "failures missing instead of worst" in said(workspace, "compare", "worst")
+
+
+def test_a_part_of_the_labels_deviates(workspace: Workspace) -> None:
+    """Whoever compares some of the labels only, or with other experiments, is named."""
+    three = registration(
+        "three", configurations=tuple(map(configuration, ("ppo", "a2c", "sac"))), nonce="12345678"
+    )
+    enter_registration(workspace.layout, three)
+    registered_runs(workspace.layout, three)
+    registered_runs(workspace.layout, DUEL)
+    text = said(workspace, "compare", "three/ppo", "three/sac")
+    assert text.endswith("deviates: compares 2 of 3 labels")
+    assert "compared with runs of other experiments" in said(workspace, "compare", "three", "duel")
+
+
+def test_runs_before_the_registration_are_named(workspace: Workspace) -> None:
+    """A registration after its runs is a deviation, and a fault for `rlexp verify`."""
+    late = registration("late", time=STARTED + 3600.0, nonce="another beacon")
+    enter_registration(workspace.layout, late)
+    registered_runs(workspace.layout, late)
+    deviation = "10 of 10 runs started before the registration"
+    assert said(workspace, "compare", "late").endswith(f"deviates: {deviation}")
+    verified = rlexp(workspace.folder, "verify")
+    assert 1 == verified.code
+    assert f"fault: register of protocols: late: {deviation}" in verified.out
+
+
+def test_a_copy_under_another_name_belongs_to_the_protocol(workspace: Workspace) -> None:
+    """Whoever uses the derived seeds under another name is judged by the protocol."""
+    registered_runs(workspace.layout, DUEL, seeds=4, name="copy")
+    assert f"{TITLE}: deviates: 4 of 5 seeds" == said(workspace, "compare", "copy")
+
+
+def test_other_configurations_on_the_sealed_seeds_are_counted(workspace: Workspace) -> None:
+    """Configurations that were tried on the derived seeds and removed afterwards are named."""
+    tried = [configuration(label) for label in ("sac", "td3")]
+    registered_runs(workspace.layout, DUEL, tried, name="tried")
+    give(workspace.folder, "show", "tried")
+    give(workspace.folder, "rm", "tried", "--yes")
+    registered_runs(workspace.layout, DUEL)
+    text = said(workspace, "compare", "duel")
+    assert text.endswith("deviates: 2 other configurations were tried on its test seeds")
+
+
+def test_a_second_registration_of_the_study_is_counted(workspace: Workspace) -> None:
+    """Whoever registers a study twice, with another nonce, is seen to have done so."""
+    registered_runs(workspace.layout, DUEL)
+    assert "registration" not in said(workspace, "compare", "duel")
+    enter_registration(workspace.layout, registration("again", nonce="another beacon"))
+    enter_registration(workspace.layout, registration("similar", question="Which is better?"))
+    counted = "registration 1 of 3 on its task, 2 of them of this study"
+    assert f"{TITLE[:-1]}, {counted}): kept" == said(workspace, "compare", "duel")
+    third = check(workspace, "duel")
+    assert (1, 3, 2) == tuple(third[k] for k in ("registration", "registrations", "same_study"))
+
+
+def test_a_report_and_json_name_the_deviation(workspace: Workspace) -> None:
+    """The notices of `rlexp report`, its page and the JSON documents hold the deviation."""
+    registered_runs(workspace.layout, DUEL, seeds=3)
+    assert f"{TITLE}: deviates: 3 of 5 seeds." in give(workspace.folder, "report", "duel")
+    assert "3 of 5 seeds" in (workspace.folder / "reports/duel/report.html").read_text()
+    protocol = check(workspace, "duel")
+    assert (False, ["3 of 5 seeds"]) == (protocol["kept"], protocol["deviations"])
+
+
+def test_a_report_is_made_anew_after_a_registration(workspace: Workspace) -> None:
+    """A report that is written already changes with the register, and not without."""
+    registered_runs(workspace.layout, DUEL)
+    give(workspace.folder, "report", "duel")
+    page = workspace.folder / "reports/duel/report.html"
+    first = page.read_bytes()
+    give(workspace.folder, "report", "duel")
+    assert first == page.read_bytes()
+    enter_registration(workspace.layout, registration("again", nonce="another beacon"))
+    give(workspace.folder, "report", "duel")
+    assert b"registration 1 of 2 on its task" in page.read_bytes()
+
+
+def test_an_edited_register_is_said_and_found(workspace: Workspace) -> None:
+    """Commands show scores and say that the register was changed; `rlexp verify` names the place."""
+    registered_runs(workspace.layout, DUEL)
+    register = workspace.layout.protocols
+    register.write_text(register.read_text().replace('"seeds":5', '"seeds":3'))
+    text = said(workspace, "compare", "duel")
+    assert text.startswith(
+        "the register of protocols was changed (line 1 cannot be read: duel: its"
+    )
+    assert "kept" not in text
+    verified = rlexp(workspace.folder, "verify")
+    assert 1 == verified.code
+    assert "fault: register of protocols: line 1 cannot be read: duel: its hash" in verified.out
+
+
+def test_a_register_that_cannot_be_read_keeps_no_score_from_being_shown(
+    workspace: Workspace,
+) -> None:
+    """A folder in place of the register is named beside the scores."""
+    registered_runs(workspace.layout, DUEL)
+    workspace.layout.protocols.unlink()
+    workspace.layout.protocols.mkdir()
+    assert "cannot be read" in said(workspace, "compare", "duel")
+    assert 1 == rlexp(workspace.folder, "verify").code
+
+
+def test_a_rewritten_register_is_found_by_a_noted_head(workspace: Workspace) -> None:
+    """A whole new register with another nonce is found by its head, and by its experiment's root."""
+    registered_runs(workspace.layout, DUEL)
+    head = read_protocols(workspace.layout).head
+    assert head is not None
+    give(workspace.folder, "verify", "--protocols-head", head[:12])
+    workspace.layout.protocols.unlink()
+    other = registration(nonce="a nonce of mine")
+    enter_registration(workspace.layout, other)
+    verified = rlexp(workspace.folder, "verify", "--protocols-head", head[:12])
+    assert 1 == verified.code
+    assert "the register was rewritten, or cut, since then" in verified.out
+    assert f"of root {DUEL.root} instead of {other.root}" in said(workspace, "compare", "duel")
+
+
+def test_looks_before_the_registration_are_found(workspace: Workspace) -> None:
+    """A registration holds the head of the looks: looks before it, or a cut of them, are found."""
+    hidden = registration("hidden", nonce="known beforehand")
+    registered_runs(workspace.layout, hidden, name="trial")
+    give(workspace.folder, "show", "trial")
+    give(workspace.folder, "rm", "trial", "--yes")
+    looks = give_json(workspace.folder, "verification", "verify")["looks"]["head"]
+    enter_registration(workspace.layout, replace(hidden, looks=looks))
+    verified = rlexp(workspace.folder, "verify")
+    assert 1 == verified.code
+    assert "hidden: its test seeds were looked at before its registration" in verified.out
+    workspace.layout.looks.unlink()
+    assert "hidden: the register of looks was rewritten" in rlexp(workspace.folder, "verify").out
+
+
+def test_unfinished_runs_are_kept_so_far(workspace: Workspace) -> None:
+    """While runs are missing, the protocol is kept so far, with their number."""
+    runs = registered_runs(workspace.layout, DUEL, seeds=5)
+    for seed in (3, 4):
+        for file in sorted(runs.run(seed).folder.rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+    assert f"{TITLE}: kept so far, 8 of 10 runs have ended" == said(workspace, "compare", "duel")
+
+
+def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:
+    """The next commands of a registered experiment add no seeds."""
+    registered_runs(workspace.layout, DUEL)
+    for words in (("show", "duel"), ("compare", "duel"), ("report", "duel")):
+        text = give(workspace.folder, *words)
+        assert "seeds.test=" not in text
+        assert "--adaptive" not in text
