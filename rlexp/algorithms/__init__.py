@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from rlexp.environments import Environment
+from rlexp.protocol.identity import short_name_of
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -70,3 +71,11 @@ class BringsEnvironments(Protocol):
             ConfigError: The task does not fit.
         """
         ...
+
+
+def shown_name(algorithm: Algorithm) -> str:
+    """The name of an algorithm in errors: `DQN` as its library calls it, or `algorithm=compiled_dqn`."""
+    kind = type(algorithm)
+    if isinstance(algorithm, BringsEnvironments):
+        return f"algorithm={short_name_of(kind, 'algorithm')}"
+    return kind.__name__

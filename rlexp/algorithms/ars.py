@@ -47,7 +47,7 @@ class ARS(LibraryAlgorithm):
 
     def check_network(self, arguments: dict[str, Any]) -> None:
         """Refuse separate layers for actor and critic, because the policy is one network."""
-        check_one_network(self.learner_class(), arguments)
+        check_one_network(self, arguments)
 
     @staticmethod
     def learner_class() -> type["BaseAlgorithm"]:

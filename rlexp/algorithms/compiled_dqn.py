@@ -56,5 +56,5 @@ class CompiledDQN(CompiledAlgorithm, DeepQLearning):
         Raises:
             ConfigError: An argument does not fit.
         """
-        check_one_network(self.learner_class(), arguments)
+        check_one_network(self, arguments)
         CompiledAlgorithm.check_network(self, arguments)

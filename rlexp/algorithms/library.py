@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from rlexp.algorithms import Algorithm, shown_name
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
 from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
@@ -109,8 +110,8 @@ def construct(
         ConfigError: The policy, one of its arguments, a space or a value does not fit.
     """
     # Checked here, because the errors of the library for these cases are hard to read.
-    _check_spaces(library.__name__, member.actions, policy, environment)
-    _check_policy(library, policy, arguments)
+    _check_spaces(member, policy, environment)
+    _check_policy(member, library.policy_aliases, policy, arguments)
     shape = environment.action_space.shape or ()
     left_out = NOT_OF_THE_LIBRARY | getattr(member, "not_of_the_library", frozenset())
     names = [f.name for f in fields(member) if f.name not in left_out]
@@ -131,7 +132,7 @@ def construct(
         reason = " ".join(str(error).split())
         settings = {f.name: getattr(member, f.name) for f in fields(member)}
         raise ConfigError(
-            f"{library.__name__} refuses this configuration: {reason}{_named_in(reason, settings)}"
+            f"{shown_name(member)} refuses this configuration: {reason}{_named_in(reason, settings)}"
         ) from error
 
 
@@ -149,11 +150,11 @@ def _named_in(reason: str, settings: Mapping[str, Any]) -> str:
     return f"; change {' or '.join(named)}" if named else ""
 
 
-def check_one_network(library: type["BaseAlgorithm"], arguments: Mapping[str, Any]) -> None:
+def check_one_network(algorithm: Algorithm, arguments: Mapping[str, Any]) -> None:
     """Refuse separate layers for actor and critic if the policy is one network."""
     if isinstance(arguments.get("net_arch"), Mapping):
         raise ConfigError(
-            f"{library.__name__} has a single network without actor and critic: "
+            f"{shown_name(algorithm)} has a single network without actor and critic: "
             "set agent.network instead of agent.actor and agent.critic"
         )
 
@@ -166,14 +167,12 @@ def _in_library_terms(value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
-def _check_spaces(
-    library: str, actions: tuple[str, ...], policy: str, environment: "VecEnv"
-) -> None:
+def _check_spaces(member: Algorithm, policy: str, environment: "VecEnv") -> None:
     action = _kinds(environment.action_space)
-    if not action.intersection(actions):
+    if not action.intersection(member.actions):
         raise ConfigError(
-            f"{library} does not fit {environment.action_space} actions: "
-            f"it takes {', '.join(actions)}"
+            f"{shown_name(member)} does not fit {environment.action_space} actions: "
+            f"it takes {', '.join(member.actions)}"
         )
     dictionary = "Dict" in _kinds(environment.observation_space)
     if policy.startswith("MultiInput") != dictionary:
@@ -189,19 +188,18 @@ def _kinds(space: object) -> set[str]:
 
 
 def _check_policy(
-    library: type["BaseAlgorithm"], policy: str, arguments: Mapping[str, Any]
+    member: Algorithm, policies: Mapping[str, type[Any]], policy: str, arguments: Mapping[str, Any]
 ) -> None:
-    policies = library.policy_aliases
     if policy not in policies:
         raise ConfigError(
-            f"{library.__name__} has no {policy}: it takes {', '.join(sorted(policies))}"
+            f"{shown_name(member)} has no {policy}: it takes {', '.join(sorted(policies))}"
         )
     # The TypeError of the library for an unknown argument would not list the valid ones.
     allowed = sorted(set(signature(policies[policy].__init__).parameters) - _FROM_ALGORITHM)
     unknown = [name for name in arguments if name not in allowed]
     if unknown:
         raise ConfigError(
-            f"{policy} of {library.__name__} does not take "
+            f"{policy} of {shown_name(member)} does not take "
             + ", ".join(f"'{name}'{did_you_mean(name, allowed)}" for name in unknown)
             + f" (set by agent or agent.policy_kwargs); it takes {', '.join(allowed)}"
         )

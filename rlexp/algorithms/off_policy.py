@@ -117,7 +117,7 @@ class DeepQLearning(OffPolicy):
         Raises:
             ConfigError: `net_arch` has both.
         """
-        check_one_network(self.learner_class(), arguments)
+        check_one_network(self, arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

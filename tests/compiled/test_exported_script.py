@@ -41,3 +41,13 @@ def test_the_script_plays_and_refuses_to_train(kind: str, tmp_path: Path) -> Non
     assert "These are the returns and lengths that the run recorded." in played.stdout
     assert (1, 1) == (trained.returncode, len(trained.stderr.splitlines()))
     assert "a program compiled by rlexp trained the policy" in trained.stderr
+
+
+def test_the_card_names_the_compiled_algorithm(tmp_path: Path) -> None:
+    """The title of a card for the Hub says `compiled_ppo`, and the class that loads the model is PPO."""
+    run = finish(tmp_path, "algorithm=compiled_ppo", *KINDS["compiled_ppo"])
+    request = ExportRequest(format="huggingface", targets=(run.name.split("/")[0],), output="out")
+    export(request, run.study)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert r"# compiled\_ppo on CartPole-v1" in card
+    assert "PPO.load(" in card

@@ -11,6 +11,7 @@ from members import member
 
 from rlexp.algorithms.compiled.training import CompiledTraining
 from rlexp.algorithms.compiled_ppo import CompiledPPO
+from rlexp.app.execution.compatibility import EnvironmentSpaces, check_parts
 from rlexp.components.sticky_actions import StickyActions
 from rlexp.config.validate import build
 from rlexp.environments import Environment, twins
@@ -197,3 +198,16 @@ def test_a_recorded_run_is_still_the_same_run(record: dict[str, Any]) -> None:
     assert type(member("algorithm", name)) is type(built)
     assert plug_in_of(type(built), "algorithm") == record["algorithm"]["plug_in"]
     assert built.learner_class().learn is CompiledTraining.learn
+
+
+def test_an_error_names_the_algorithm_as_commands_do() -> None:
+    """Refusals say `algorithm=compiled_dqn`, and no name of a class."""
+    compiled, library = (member("algorithm", name) for name in ("compiled_dqn", "dqn"))
+    layers = {"net_arch": {"pi": [8], "vf": [8]}}
+    with pytest.raises(ConfigError, match=r"^algorithm=compiled_dqn has a single network"):
+        compiled.check_network(layers)
+    with pytest.raises(ConfigError, match=r"^DQN has a single network"):
+        library.check_network(layers)
+    box = EnvironmentSpaces(("Box",), "Box", environments=1, masked=False)
+    with pytest.raises(ConfigError, match=r"but algorithm=compiled_dqn needs Discrete"):
+        check_parts(member("agent", "mlp"), "mlp", compiled, box, "Pendulum-v1")

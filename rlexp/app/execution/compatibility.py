@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
-from rlexp.algorithms import BringsEnvironments
+from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.execution.external import check_external
 from rlexp.app.execution.score_measures import (
     check_reported,
@@ -219,7 +219,7 @@ def check_parts(
     Raises:
         ConfigError: They are incompatible.
     """
-    name = type(algorithm).__name__
+    name = shown_name(algorithm)
     if spaces.action not in algorithm.actions:
         raise ConfigError(
             f"the actions of {task} are {spaces.action}, but {name} needs "

@@ -85,7 +85,8 @@ class ModelCard:
     Attributes:
         inquiry: The runs, with the settings and the single metric of the card.
         estimates: The estimates of the metric.
-        algorithm: Name of the algorithm's class (`PPO`).
+        algorithm: The algorithm in the title (`PPO`, `compiled_ppo`).
+        loader: Name of the class that loads the model (`PPO`).
         model: Name of the file with the parameters of a run.
         folders: Folders of the runs with a policy, by seed.
         foreign: Packages that the scripts import and the folder does not contain.
@@ -95,6 +96,7 @@ class ModelCard:
     inquiry: ReportContext
     estimates: LabelEstimates
     algorithm: str
+    loader: str
     model: str
     folders: Mapping[int, str]
     foreign: tuple[str, ...]
@@ -251,7 +253,7 @@ def _use(model_card: ModelCard) -> Iterator[Block]:
     yield VerbatimText(name="commands", title="Play the final evaluation", text=lines)
     yield Callout(
         tone=Tone.WARNING,
-        text=f"{model_card.algorithm}.load({model_card.model}) would unpickle the content of the file, as every model "
+        text=f"{model_card.loader}.load({model_card.model}) would unpickle the content of the file, as every model "
         "of Stable-Baselines3 does: call it only on files from a source that you trust.",
     )
     if model_card.foreign:
@@ -363,10 +365,12 @@ def _card(
     name = next(iter(inquiry.metrics))
     if name not in estimates.intervals:
         raise RecordError(f"{name} cannot be computed: {estimates.reasons.get(name)}")
+    policy = next(iter(runs.values()))
     return ModelCard(
         inquiry=inquiry,
         estimates=estimates,
-        algorithm=next(iter(runs.values())).algorithm,
+        algorithm=policy.compiled or policy.algorithm,
+        loader=policy.algorithm,
         model=model,
         folders={seed: f"seed-{seed}" for seed in runs},
         foreign=tuple(sorted({name for run in runs.values() for name in run.foreign})),

@@ -70,9 +70,19 @@ LONGEST_LIST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPolicy:
-    """The files of a run's script by name, and the packages that they need."""
+    """The files of a run's script by name, and the packages that they need.
+
+    Attributes:
+        algorithm: Name of the class that loads the policy (`PPO`).
+        compiled: The compiled algorithm that trained the policy, or None.
+        files: The content of each file.
+        foreign: Packages that the script imports and the folder does not contain.
+        final: The final evaluation.
+        phase: The phase of the run.
+    """
 
     algorithm: str
+    compiled: str | None
     files: Mapping[str, Content]
     foreign: tuple[str, ...]
     final: Evaluated
@@ -208,6 +218,7 @@ def export_policy(
     packages = {module.partition(".")[0] for module in foreign_modules(spec)}
     return ExportedPolicy(
         algorithm=recipe.learner.name,
+        compiled=recipe.learner.compiled,
         files=files,
         foreign=tuple(sorted(packages)),
         final=final,
