@@ -56,11 +56,9 @@ def show_answer(card: "SummaryCard | Answer", console: "Console") -> None:
 
 
 def show_facts(card: "SummaryCard", console: "Console") -> None:
-    """Show the cost, and what is missing; of several costs, the last one, which is their sum."""
-    costs = [name for name, _ in card.facts if name.startswith("Cost")]
+    """Show the cost, and what is missing."""
     for name, text in card.facts:
-        if name not in costs[:-1]:
-            console.paragraph(f"{name}: {text}.")
+        console.paragraph(f"{name}: {text}.")
 
 
 def show_warnings(

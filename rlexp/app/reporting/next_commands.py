@@ -68,7 +68,8 @@ def card_commands(
     state = state_of_evidence(evidence, workspace, sequential)
     if state is not None:
         yield from changing_commands(replace(state, testing=()) if tested else state)
-    yield _command("see every run", ["rlexp", "ls", name], workspace)
+    if state is None or not (state.complete and state.searched):
+        yield _command("see every run", ["rlexp", "ls", name], workspace)
 
 
 def _has_test_runs(evidence: Evidence) -> bool:

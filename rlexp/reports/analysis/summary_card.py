@@ -17,6 +17,7 @@ from rlexp.reports.analysis.registered_protocols import protocol_checks, protoco
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import settings_table
 from rlexp.reports.drawing.blocks import (
+    FigureLine,
     IntervalFigure,
     LineFigure,
     LookCount,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 4
 """Most tasks with a small learning curve on the card."""
+MOST_BANDS = 4
+"""Most labels whose bands are drawn in a small figure; the section of the curves has all of them."""
 MOST_PARAMETERS = 10
 """Most hyperparameters on the card."""
 
@@ -49,13 +52,15 @@ def summary_card(
 ) -> SummaryCard:
     """The card of a report, with or without learning curves and the intervals of its labels."""
     reply, looks = answer(report), look_counts(report)
+    tables = tuple(_sweep_tables(report))
     return SummaryCard(
         tone=reply.tone,
         text=reply.text,
         basis=reply.basis,
         intervals=_intervals(report) if intervals else None,
-        curves=tuple(_curves(report)) if curves else (),
-        tables=tuple(_sweep_tables(report)),
+        # The tables of a sweep and curves together would not fit one screen.
+        curves=tuple(_curves(report)) if curves and not tables else (),
+        tables=tables,
         facts=tuple(_facts(report, looks)),
         looks=looks,
         protocols=protocol_checks(report),
@@ -121,15 +126,25 @@ def _curves(report: ReportContext) -> Iterator[LineFigure]:
             figure = curve_figure(report, SCORE_BY_STEPS, number, task, drawn)
             yield replace(
                 figure,
+                lines=figure.lines if _has_bands(drawn) else _without_bands(figure),
                 name=f"answer-curves-{number}",
                 title=f"{task}: evaluations during training",
                 note=_lines_and_bands(drawn, report),
             )
 
 
+def _has_bands(drawn: "Sequence[DrawnCurves]") -> bool:
+    """Whether a small figure has bands; those of many labels would hide its lines."""
+    return len(drawn) <= MOST_BANDS and any(label.has_band for label in drawn)
+
+
+def _without_bands(figure: LineFigure) -> tuple[FigureLine, ...]:
+    return tuple(replace(line, low=None, high=None) for line in figure.lines)
+
+
 def _lines_and_bands(drawn: "Sequence[DrawnCurves]", report: ReportContext) -> str:
     """What the lines and the bands of a small figure are, in few words."""
-    if not any(label.has_band for label in drawn):
+    if not _has_bands(drawn):
         return "Lines: IQM over runs."
     level = format_percentage(report.settings.level)
     return f"Lines: IQM over runs. Bands: {level} interval of the IQM at each step."
@@ -198,15 +213,8 @@ def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
 
 def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[str, str]]:
     evidence = report.evidence
-    searched = [sweep for sweep in evidence.sweeps if _cost_of(sweep, SEARCH)]
-    if any(member.record.attempts for member in evidence.members):
-        yield (
-            f"Cost of {evidence.phase} runs" if searched else "Cost",
-            total_cost(evidence.members).text,
-        )
-    for sweep in searched:
-        yield "Cost of the search", _cost_of(sweep, SEARCH)
-        yield "Cost in all", _cost_of(sweep, tuple(Phase))
+    if costs := list(_costs(evidence)):
+        yield "Cost", "; ".join(costs)
     if evidence.members:
         yield "Missing", _missing(evidence)
     if text := looks_text(report, looks):
@@ -215,13 +223,29 @@ def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[
         yield "Protocol", text
 
 
-def _cost_of(sweep: SweepEvidence, phases: Collection[str]) -> str:
-    """Environment steps, runs and time of some phases of a sweep; empty where there were none."""
+def _costs(evidence: Evidence) -> Iterator[str]:
+    """The cost of the runs and of every search; of a sweep alone, that of all its runs together."""
+    searched = [sweep for sweep in evidence.sweeps if _cost_of(sweep, SEARCH)]
+    if searched and len(evidence.experiments) == 1:
+        yield _cost_of(searched[0], tuple(Phase), evidence.phase)
+        return
+    if any(member.record.attempts for member in evidence.members):
+        yield total_cost(evidence.members).text
+    for sweep in searched:
+        yield f"the search of {sweep.experiment}: {_cost_of(sweep, SEARCH)}"
+
+
+def _cost_of(sweep: SweepEvidence, phases: Collection[str], counted: str = "") -> str:
+    """Environment steps, runs and time of some phases of a sweep; empty where there were none.
+
+    With `counted`, also how many of the runs are of this phase.
+    """
     costs = [cost for phase, cost in sweep.costs.items() if phase in phases]
     steps, seconds = sum(cost.steps for cost in costs), fsum(cost.seconds for cost in costs)
     took = f", {format_duration(seconds)} of runs" if seconds else ""
     runs = format_count(sum(cost.runs for cost in costs), "run")
-    return f"{steps:,} environment steps in {runs}{took}" if steps else ""
+    part = f" ({sweep.costs[counted].runs} with {counted} seeds)" if counted in sweep.costs else ""
+    return f"{steps:,} environment steps in {runs}{part}{took}" if steps else ""
 
 
 def _missing(evidence: Evidence) -> str:
