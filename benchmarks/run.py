@@ -8,16 +8,19 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 from command_times import Spent, measured, ratios, spend
 
 HERE = Path(__file__).parent
@@ -31,6 +34,8 @@ TRAINING = (
     "budget.evaluation_every=null",
     "budget.final_episodes=8",
 )
+PROGRESS_FILES = "runs/*/*/attempts/*/progress.bin"
+"""The files with the present step of each attempt."""
 Numbers = dict[str, Any]
 
 
@@ -120,6 +125,58 @@ def measure_single(folder: Path, arguments: argparse.Namespace) -> Numbers:
     }
 
 
+def first_step(folder: Path, home: Path) -> Spent:
+    """Wall-clock and processor time from the start of a command to the first environment step of its run.
+
+    The process of a run writes its step into a mapped file at every step; the command is interrupted
+    after the first one.
+
+    Raises:
+        RuntimeError: The command ended before its first step.
+    """
+    from rlexp.engine.run_in_flight import read_progress
+
+    command = [*RLEXP, "run", "+benchmark=cartpole", "budget.steps=20480", "seeds.test=1"]
+    environment = {**os.environ, "RLEXP_HOME": str(home), "RLEXP_RUNS": str(folder / "runs")}
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        while not any(read_progress(path)[0] for path in folder.glob(PROGRESS_FILES)):
+            if process.poll() is not None:
+                raise RuntimeError("the command ended before its first step")
+            time.sleep(0.01)
+        spent = Spent(time.perf_counter() - begun, processor_seconds(process.pid))
+        process.send_signal(signal.SIGINT)
+    return spent
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process, of its present descendants, and of those that have ended."""
+    process = psutil.Process(pid)
+    family = [process, *process.children(recursive=True)]
+    return sum(sum(each.cpu_times()[:4]) for each in family)
+
+
+def measure_first_step(folder: Path, arguments: argparse.Namespace) -> Numbers:
+    """Time from the start of a command to its first step, the first time and later."""
+    spent = []
+    for turn in range(arguments.repeats + 1):
+        study = folder / str(turn)
+        study.mkdir()
+        spent.append(first_step(study, folder / "home"))
+    first, *later = spent
+    return {
+        "composed_by_hydra_s": first.wall,
+        "composed_by_hydra_processor_s": first.processor,
+        "composition_cached_s": [each.wall for each in later],
+        "composition_cached_processor_s": [each.processor for each in later],
+        "median_s": statistics.median(each.wall for each in later),
+        "median_processor_s": statistics.median(each.processor for each in later),
+        "limit_s": 3.0,
+    }
+
+
 def measure_eight(folder: Path, arguments: argparse.Namespace) -> Numbers:
     """Eight seeds on all cores, compared in turns with plain runs on the same cores.
 
@@ -205,6 +262,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Numbers]] = {
     "repeat": measure_repeat,
     "server": measure_server,
     "single": measure_single,
+    "first_step": measure_first_step,
     "eight": measure_eight,
     "peer": measure_peer,
 }
