@@ -525,7 +525,8 @@ def _best(sweep: SweepStatus) -> str:
     """The best trial so far; its value is marked as a tuning score, which is biased upwards."""
     if sweep.best is None:
         return ""
-    return f"Best so far: trial {sweep.best.trial}, tuning score {format_score(sweep.best.value)}"
+    head = "Best" if sweep.stage == DONE else "Best so far"
+    return f"{head}: trial {sweep.best.trial}, tuning score {format_score(sweep.best.value)}"
 
 
 def _winner(sweep: SweepStatus) -> str:
