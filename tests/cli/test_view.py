@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -22,6 +23,7 @@ from rlexp.app.commands.judge.report import compute_report_in_stages
 from rlexp.app.commands.look import view as use_case
 from rlexp.cli.look.page_server import PageServer
 from rlexp.protocol.seeds import Phase
+from rlexp.store.lease import hold
 
 RUNS = 60
 """Runs of an experiment that is large enough for a catalogue."""
@@ -273,7 +275,6 @@ def test_a_new_page_of_many_pairs_comes_before_their_intervals(
 
     labels = ("ppo", "a2c", "dqn")
     monkeypatch.setattr(report_case, "STAGED", len(labels))
-    monkeypatch.setattr(use_case, "PAGE_AGE", 0.0)
     experiment = stored(study(tmp_path).layout, "alpha", *map(configuration, labels))
     for label in labels:
         for seed in range(2):
@@ -291,6 +292,19 @@ def test_a_new_page_of_many_pairs_comes_before_their_intervals(
         shown.set()
         complete = client.until("alpha/", lambda s: not s["computing"])
         assert complete["version"] not in {old["version"], early["version"]}
+
+
+def test_runs_wait_while_a_command_drives_them(tmp_path: Path) -> None:
+    """The list says that runs wait while a command is about to execute them, and else that they miss."""
+    experiment = stored(study(tmp_path).layout, "alpha")
+    experiment.complete(0, 10.0)
+    with served(study(tmp_path)) as client:
+        assert "Checks that failed" in client.page("alpha")
+        assert "1 of 3 done, 2 missing" in client.get().content.decode()
+    held = hold(experiment.paths.lock, "experiment alpha", now=time.time())
+    with held, served(study(tmp_path)) as client:
+        assert "Checks that fail so far" in client.page("alpha")
+        assert "1 of 3 done, 2 waiting" in client.get().content.decode()
 
 
 def test_phase_and_settings_are_those_of_the_report(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ same, and a stamp (inode, size and times) shows when they do not. Everything is 
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -76,11 +76,6 @@ class RunMemory(Generic[T]):
         else:
             self._runs.pop(name, None)
         return value
-
-    def forget_all_but(self, names: Collection[str]) -> None:
-        """Forget the runs that are gone."""
-        for name in self._runs.keys() - set(names):
-            del self._runs[name]
 
 
 @dataclass(slots=True)

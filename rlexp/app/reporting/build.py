@@ -242,8 +242,10 @@ def _finished(evidence: Evidence) -> str:
     if not states:
         return f"no {evidence.phase} run"
     finished, failed, running = map(states.count, (State.COMPLETED, State.FAILED, State.RUNNING))
-    missing = len(states) - finished - failed - running
-    others = {"failed": failed, "running": running, "missing": missing}
+    # While runs are running, those that have not begun wait for their turn.
+    planned = states.count(State.PLANNED) if evidence.running else 0
+    missing = len(states) - finished - failed - running - planned
+    others = {"failed": failed, "running": running, "planned": planned, "missing": missing}
     parts = [f"{finished:,} of {format_count(len(states), f'{evidence.phase} run')} finished"]
     return ", ".join(parts + [f"{count:,} {name}" for name, count in others.items() if count])
 

@@ -81,7 +81,8 @@ def answer(report: ReportContext) -> Answer:
     scored = sum(cell.n for cell in evidence.cells.values())
     if not scored:
         states = run_states_text(evidence.members)
-        return Answer(tone=Tone.PROBLEM, text=f"no run has a score yet: {states}")
+        tone = Tone.NOTE if evidence.is_under_way else Tone.PROBLEM
+        return Answer(tone=tone, text=f"no run has a score yet: {states}")
     if evidence.phase is not Phase.TEST:
         return _with_direction(_of_choosing(report), report)
     if len(evidence.labels) == 1:
@@ -197,6 +198,9 @@ def _of_pair(pair: LabelPair, report: ReportContext) -> Answer:
             tone=Tone.WARNING, text=f"{names} have identical runs", basis=identical.sentence
         )
     if pair.decision is None:
+        if report.evidence.is_under_way:
+            text = f"{names} cannot be compared yet"
+            return Answer(tone=Tone.NOTE, text=text, basis=f"{pair.reason}.")
         return Answer(
             tone=Tone.PROBLEM, text=f"{names} cannot be compared", basis=f"{pair.reason}."
         )

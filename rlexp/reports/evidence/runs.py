@@ -301,6 +301,12 @@ class Evidence:
                     "budget.score and direction"
                 )
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether runs are running and none has failed or stopped: what is missing comes later."""
+        usual = {State.PLANNED, State.RUNNING, State.COMPLETED}
+        return self.running > 0 and all(m.record.state in usual for m in self.members)
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Labels under comparison, in the requested order."""

@@ -310,11 +310,13 @@ class LiveContent:
         version: A text that changes with the content of the page.
         home: The relative address of the list of experiments; None for the list itself.
         experiments: The experiments; None for the page of one experiment.
+        is_running: Whether runs are running, so that missing scores are no failure yet.
     """
 
     version: str
     home: str | None = None
     experiments: tuple[ListedExperiment, ...] | None = None
+    is_running: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,8 +72,9 @@ def _summary(evidence: Evidence, absent: list[PlannedRun]) -> Callout:
         text = f"Every planned run has a score: {total:,} of {total:,}."
         return Callout(tone=Tone.GOOD, text=text)
     every = len(absent) == total
+    tone = Tone.PROBLEM if every else Tone.WARNING
     return Callout(
-        tone=Tone.PROBLEM if every else Tone.WARNING,
+        tone=Tone.NOTE if evidence.is_under_way else tone,
         text=f"{'No run has a score' if every else 'Runs without a score'}: "
         f"{len(absent):,} of {total:,} ({run_states_text(absent)}).",
     )

@@ -232,7 +232,8 @@ def _notice(pair: LabelPair, report: ReportContext) -> Callout:
         return Callout(tone=Tone.WARNING, text=identical.sentence)
     if pair.decision is None:
         text = f"{pair.first} and {pair.second} cannot be compared: {pair.reason}."
-        return Callout(tone=Tone.PROBLEM, text=text)
+        tone = Tone.NOTE if evidence.is_under_way else Tone.PROBLEM
+        return Callout(tone=tone, text=text)
     verdict, decision = pair.decision.verdict, pair.decision
     # The head of the sentence says already which label is better.
     reason = decision.reason.removeprefix("higher: ").removeprefix("lower: ")

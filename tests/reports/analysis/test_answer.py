@@ -20,6 +20,7 @@ from evidence_samples import (
 from part_blocks import notices, part_of, table
 from sweep_samples import searching, swept
 
+from rlexp.records.run import RunRecord
 from rlexp.reports.analysis.answer import answer
 from rlexp.reports.analysis.estimates import aggregates, pairs
 from rlexp.reports.analysis.summary_card import summary_card
@@ -279,3 +280,25 @@ def test_the_card_says_which_aggregate_decides() -> None:
     """Mean scores by phase stand beside an IQM: the note says that the IQM decides."""
     phases, _ = summary_card(inquiry(swept())).tables
     assert "Only test scores are results, and their IQM decides, not the mean." in phases.note
+
+
+@pytest.mark.parametrize("running", [0, 1])
+def test_missing_scores_are_a_problem_only_where_nothing_brings_them(running: int) -> None:
+    """While runs are running and none has failed, a label without a score is no problem."""
+    whole = of_scores({PPO: [475.0, 474.0], A2C: [100.0, 101.0]})
+    planned = [
+        replace(m, record=RunRecord(spec=m.record.spec)) if m.label == "a2c" else m
+        for m in whole.members
+    ]
+    sample = replace(whole, members=tuple(planned), running=running)
+    text = "ppo and a2c cannot be compared"
+    assert answer(inquiry(sample)).text == (f"{text} yet" if running else text)
+    tone = Tone.NOTE if running else Tone.PROBLEM
+    assert tone is answer(inquiry(sample)).tone
+    assert tone in {tone for tone, _ in notices(part_of(VerdictsSection(), sample))}
+
+
+def test_a_failed_run_is_a_problem_while_others_run() -> None:
+    """Where every run that ended has failed, the answer stays a problem."""
+    sample = replace(all_failed(), running=1)
+    assert Tone.PROBLEM is answer(inquiry(sample)).tone

@@ -315,12 +315,14 @@ class ExperimentView:
     def _page_of(
         self, study: ReportDocument, state: RecordedState, computing: str = ""
     ) -> ViewedPage:
-        number = _digest(repr(study))
+        is_running = state.status.driven or bool(state.status.running)
+        number = _digest((repr(study), is_running))
         folder = self._viewer.workspace.folder
         linked = served_films(study, folder)
         addresses = {film.file: embedded_film(film, folder) for film in study.films}
         addresses |= {film.file: name for name, film in linked.items()}
-        page = render_page(study, LiveContent(version=number, home="../"), addresses)
+        live = LiveContent(version=number, home="../", is_running=is_running)
+        page = render_page(study, live, addresses)
         return ViewedPage(
             records=state.records,
             version=number,
@@ -523,7 +525,8 @@ def _best(sweep: SweepStatus) -> str:
     """The best trial so far; its value is marked as a tuning score, which is biased upwards."""
     if sweep.best is None:
         return ""
-    return f"Best so far: trial {sweep.best.trial}, tuning score {format_score(sweep.best.value)}"
+    head = "Best" if sweep.stage == DONE else "Best so far"
+    return f"{head}: trial {sweep.best.trial}, tuning score {format_score(sweep.best.value)}"
 
 
 def _winner(sweep: SweepStatus) -> str:
@@ -553,8 +556,15 @@ def _progress(state: RecordedState) -> tuple[int, int, str]:
     row, sweep = state.row, state.status.sweep
     if sweep is not None:
         return sweep.trials.ended, sweep.trials.planned, _trial_counts(sweep)
-    names = ("running", "failed", "missing", "damaged")
-    others = [f"{n} {name}" for name in names if (n := getattr(row, name))]
+    # A command that drives the experiment is about to execute them.
+    absent = "waiting" if state.status.driven else "missing"
+    counts = {
+        "running": row.running,
+        "failed": row.failed,
+        absent: row.missing,
+        "damaged": row.damaged,
+    }
+    others = [f"{n} {name}" for name, n in counts.items() if n]
     return row.done, row.planned, ", ".join([f"{row.done} of {row.planned} done", *others])
 
 
