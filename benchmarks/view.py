@@ -156,11 +156,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RLEXP_HOME"] = f"{folder}/home"
         if arguments.beside_training:
-            values = beside_training(Path(folder), runs, arguments.beside_training)
-            error = statistics.stdev(values) / sqrt(len(values))
+            slowed = beside_training(Path(folder), runs, arguments.beside_training)
+            error = statistics.stdev(slowed) / sqrt(len(slowed))
             print(
-                f"{statistics.mean(values):.3f} ± {error:.3f}, median {statistics.median(values):.3f}, "
-                f"{len(values)} pairs of turns"
+                f"{statistics.mean(slowed):.3f} ± {error:.3f}, median {statistics.median(slowed):.3f}, "
+                f"{len(slowed)} pairs of turns"
             )
             return
         results = measure(Path(folder), runs)

@@ -66,7 +66,8 @@ class GymnaxTwin:
         """Return the state at the start of an episode, with its observation."""
         environment, parameters = self.made()
         observation, state = environment.reset_env(key, parameters)
-        return with_own_types((state, observation))
+        parts: Parts = with_own_types((state, observation))
+        return parts
 
     def observe(self, state: Parts) -> "jax.Array":
         """Return the observation as a vector of 32-bit floats."""
