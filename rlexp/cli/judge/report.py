@@ -92,6 +92,8 @@ def show_report(result: "ReportFiles", console: "Console") -> None:
 
     if result.answer is not None:
         show_answer(result.answer, console)
+    for text in result.kept_protocols:
+        console.line(f"Protocol: {text}.")
     show_warnings(result.notices, console, "see the report", said=result.answer)
     for text in result.failed_checks:
         console.line(f"Check failed: {text}")

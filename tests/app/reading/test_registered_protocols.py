@@ -48,7 +48,7 @@ def test_a_kept_protocol_is_named_by_every_command(workspace: Workspace) -> None
     assert f"{TITLE}: kept" == said(workspace, "show", "duel")
     assert f"Protocol: {TITLE}: kept." in give(workspace.folder, "compare", "duel", "--full")
     assert f"Protocol: {TITLE}: kept." in give(workspace.folder, "show", "duel", "--full")
-    assert f"Protocol {TITLE}: kept." in give(
+    assert f"Protocol: {TITLE}: kept." in give(
         workspace.folder, "report", "duel", "--set", "repetitions=50_000"
     )
     page = (workspace.folder / "reports/duel/report.html").read_text()

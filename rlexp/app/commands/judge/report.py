@@ -103,6 +103,7 @@ class ReportFiles(Displayed):
         unchanged: Whether an earlier command wrote the files, and nothing has changed since.
         labels: The compared labels.
         answer: The answer of the report on one line, as on the card of the page; None where there is no card.
+        kept_protocols: What the card says of registered protocols that are kept. Deviations are notices.
         notices: Verdicts, warnings, and missing runs.
         failed_checks: The failed checks, each as a sentence; with `--strict`, the exit code is 3
             if there are any.
@@ -117,6 +118,7 @@ class ReportFiles(Displayed):
     unchanged: bool
     labels: tuple[str, ...]
     answer: Answer | None
+    kept_protocols: tuple[str, ...]
     notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
     attached: tuple[ReportAttachment, ...]
@@ -129,6 +131,7 @@ class ReportSummary:
 
     labels: tuple[str, ...]
     answer: Answer | None
+    kept_protocols: tuple[str, ...]
     notices: tuple[Callout, ...]
     failed_checks: tuple[str, ...]
 
@@ -141,6 +144,9 @@ class ReportSummary:
             answer=None
             if card is None
             else Answer(tone=card.tone, text=card.text, basis=card.basis),
+            kept_protocols=()
+            if card is None or not all(check.kept for check in card.protocols)
+            else tuple(text for name, text in card.facts if name == "Protocol"),
             notices=tuple(
                 b for part in study.parts for b in part.blocks if isinstance(b, Callout)
             ),
@@ -159,6 +165,7 @@ class ReportSummary:
             else Answer(
                 tone=Tone(answer["tone"]), text=str(answer["text"]), basis=str(answer["basis"])
             ),
+            kept_protocols=tuple(map(str, content["kept_protocols"])),
             notices=tuple(Callout(tone=Tone(n["tone"]), text=str(n["text"])) for n in notices),
             failed_checks=tuple(map(str, content["failed_checks"])),
         )
@@ -283,6 +290,7 @@ def report(
         unchanged=earlier is not None,
         labels=written.summary.labels,
         answer=written.summary.answer,
+        kept_protocols=written.summary.kept_protocols,
         notices=written.summary.notices,
         failed_checks=written.summary.failed_checks,
         attached=attached,
