@@ -120,6 +120,7 @@ def beside_training(folder: Path, runs: int, steps: int) -> list[float]:
         *EVALUATED,
         f"budget.steps={steps}",
         "experiment=x",
+        "seeds.test=2",
         "-q",
     ]
     turns: list[Turn] = []
