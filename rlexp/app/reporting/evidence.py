@@ -1,7 +1,7 @@
 """Collects evidence from the targets of a command: whole experiments, or single labels."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -18,7 +18,9 @@ from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.sweeps.evidence import read_sweep_evidence
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
 from rlexp.records.system_metrics import SystemUsage, summarise_usage
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, unambiguous
@@ -77,7 +79,16 @@ def collect_evidence(
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = _scans(parsed_targets, workspace, scanned, brief=brief)
+    # Measurements are read together with the runs. Most targets have test runs: where the phase
+    # turns out to be another one, its runs are read again.
+    expected = phase or Phase.TEST
+    scans = _scans(
+        parsed_targets,
+        workspace,
+        scanned,
+        brief=brief,
+        measured=expected if measurements else None,
+    )
     chosen = phase or _common_phase(scans)
     members = [
         m
@@ -86,7 +97,7 @@ def collect_evidence(
             scans[name],
             _labels(name, parsed_targets),
             chosen,
-            measurements=measurements,
+            measurements=measurements and chosen is not expected,
             brief=brief,
         )
     ]
@@ -124,6 +135,7 @@ def _scans(
     scanned: ExperimentScan | None,
     *,
     brief: bool,
+    measured: Phase | None,
 ) -> dict[str, ExperimentScan]:
     """The experiments of the targets, as read from disk, by name.
 
@@ -134,7 +146,7 @@ def _scans(
     scans = {
         name: scanned
         if scanned is not None and scanned.paths == of_name
-        else survey(of_name, brief=brief)
+        else survey(of_name, brief=brief, measured=_measured(name, targets, measured))
         for name, of_name in paths.items()
     }
     for name, scan in scans.items():
@@ -143,6 +155,18 @@ def _scans(
     for target in targets:
         _check_label(target, scans[target.experiment])
     return scans
+
+
+def _measured(
+    experiment: str, targets: Sequence[Target], phase: Phase | None
+) -> Callable[[Configuration, RunSpec], bool] | None:
+    """Whether a run is of a phase and of a requested label; None where no phase is given."""
+    if phase is None:
+        return None
+    labels = _labels(experiment, targets)
+    return lambda configuration, spec: (
+        spec.phase is phase and (labels is None or configuration.label in labels)
+    )
 
 
 def _sweeps(
