@@ -81,11 +81,15 @@ class Journal:
         events: Events in the order of their lines.
         torn: 1 where the last line is incomplete, as a crash leaves it.
         quarantined: Damaged lines before the last one.
+        logged: Positions in `events` of the learner's own measurements.
+        quarantined_logged: Damaged lines that begin as measurements do.
     """
 
     events: list[Event] = field(default_factory=list)
     torn: int = 0
     quarantined: int = 0
+    logged: list[int] = field(default_factory=list)
+    quarantined_logged: int = 0
 
 
 def read_journal(path: Path, *, measurements: bool = True, most: int | None = None) -> Journal:
@@ -110,14 +114,18 @@ def read_journal(path: Path, *, measurements: bool = True, most: int | None = No
     journal.torn = bool(tail)
     for line in lines:
         # By the first bytes: parsing a million measurements to drop them would take seconds.
-        if not measurements and line.startswith(_MEASURED):
+        logged = line.startswith(_MEASURED)
+        if logged and not measurements:
             continue
         try:
             document = parse_json(line)
             journal.events.append(from_plain(document))
         except (ValueError, RecursionError, RecordError):
             journal.quarantined += 1
+            journal.quarantined_logged += logged
             continue
+        if logged:
+            journal.logged.append(len(journal.events) - 1)
         if VERSION in document:
             JOURNAL.check(document, path)
     return journal

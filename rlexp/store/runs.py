@@ -1,7 +1,7 @@
 """Reads and writes experiments, runs, attempts and their records under `runs/`."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
@@ -55,12 +55,34 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredAttempt:
-    """An attempt with its events, its verdict included, and its unreadable journal lines."""
+    """An attempt with its events, its verdict included, and its unreadable journal lines.
+
+    Attributes:
+        paths: The files of the attempt.
+        events: Its events.
+        torn: 1 where the last line of the journal is incomplete.
+        quarantined: Damaged lines before the last one.
+        logged: Positions in `events` of the learner's own measurements.
+        quarantined_logged: Damaged lines that begin as measurements do.
+    """
 
     paths: AttemptPaths
     events: list[Event]
     torn: int
     quarantined: int
+    logged: Sequence[int] = ()
+    quarantined_logged: int = 0
+
+    def without_measurements(self) -> "StoredAttempt":
+        """The attempt as it reads without the learner's own measurements."""
+        logged = set(self.logged)
+        return replace(
+            self,
+            events=[event for at, event in enumerate(self.events) if at not in logged],
+            quarantined=self.quarantined - self.quarantined_logged,
+            logged=(),
+            quarantined_logged=0,
+        )
 
 
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
@@ -235,6 +257,35 @@ def read_run(
     """
     spec = spec or read_spec(paths)
     attempts, alive = _read_with_holder(paths, measurements=measurements)
+    return _folded(paths, spec, attempts, alive=alive)
+
+
+def read_measured_run(paths: RunPaths) -> StoredRun:
+    """The run as `read_run` reads it, and what its learner logged; journals are read once.
+
+    Measurements change nothing else of the record. They are left out where they cannot be read.
+
+    Raises:
+        RecordError: As of `read_run`.
+    """
+    spec = read_spec(paths)
+    try:
+        attempts, alive = _read_with_holder(paths, measurements=True)
+        measured = _folded(paths, spec, attempts, alive=alive).record.measurements
+    except RecordError:
+        return read_run(paths, spec)
+    others = [attempt.without_measurements() for attempt in attempts]
+    if any(sum(isinstance(e, RunEnded) for e in attempt.events) > 1 for attempt in others):
+        # A measurement behind the end of a journal lets the verdict count, which it must not.
+        stored = read_run(paths, spec)
+    else:
+        stored = _folded(paths, spec, others, alive=alive)
+    return replace(stored, record=replace(stored.record, measurements=measured))
+
+
+def _folded(
+    paths: RunPaths, spec: RunSpec, attempts: Sequence[StoredAttempt], *, alive: bool
+) -> StoredRun:
     try:
         record = RunRecord.fold(spec, [attempt.events for attempt in attempts], alive=alive)
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -286,7 +337,16 @@ def read_attempts(paths: RunPaths, *, measurements: bool = False) -> list[Stored
         # A verdict that came after the next attempt began is as late as a late journal line.
         judged = fence is None or fence.judged
         events = _with_verdict(journal.events, attempt) if judged else journal.events
-        stored.append(StoredAttempt(attempt, events, journal.torn, journal.quarantined))
+        stored.append(
+            StoredAttempt(
+                attempt,
+                events,
+                journal.torn,
+                journal.quarantined,
+                journal.logged,
+                journal.quarantined_logged,
+            )
+        )
     return stored
 
 

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
+from rlexp.store.catalogue import Catalogue
 from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.runs import StoredRun, read_experiment, read_run
+from rlexp.store.runs import StoredRun, read_experiment, read_measured_run, read_run
 from rlexp.text import format_count, join_first_names
 
 READ_ERRORS = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError)
@@ -139,6 +140,7 @@ def survey(
     brief: bool = False,
     in_place: bool = True,
     memory: ScanMemory | None = None,
+    measured: Callable[[Configuration, RunSpec], bool] | None = None,
 ) -> ExperimentScan:
     """Read an experiment's folder; unreadable files are reported as problems, never raised.
 
@@ -150,7 +152,10 @@ def survey(
         brief: Whether records without curves suffice, which the catalogue holds. For a sweep they
             do not: its trials are judged by their curves.
         in_place: Whether the catalogue may be written into the folder of the experiment.
-        memory: What this process read of the experiment before; it is used for full records.
+        memory: What this process read of the experiment before; it is used for full records
+            without measurements.
+        measured: Whether what the learner of a planned run logged is read too, which is most of a
+            journal; None for no run. Records in brief hold none of it.
     """
     try:
         experiment, problem = read_experiment(paths), None
@@ -163,11 +168,8 @@ def survey(
     from_catalogue = brief and (experiment is None or experiment.sweep is None)
     if memory:
         catalogue.records.sum_of = memory.sums.of
-    read = (
-        (lambda run, spec: catalogue.look(run, read_intact, spec))
-        if from_catalogue
-        else (lambda run, spec: catalogue.compare(_in_full(run, spec, memory)))
-    )
+    wanted = {name for name, pair in planned.items() if measured is not None and measured(*pair)}
+    read = _reader(catalogue, wanted, memory, brief=from_catalogue)
     try:
         runs = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
     except RecordError as error:
@@ -193,6 +195,24 @@ def survey(
         runs=tuple(ordered),
         problem=problem,
         ledger_is_broken=catalogue.records.broken,
+    )
+
+
+def _reader(
+    catalogue: Catalogue, measured: Container[str], memory: ScanMemory | None, *, brief: bool
+) -> Callable[[RunPaths, RunSpec | None], StoredRun]:
+    """How a run is read: in brief from the catalogue, or with its curves.
+
+    Args:
+        catalogue: The catalogue of the experiment.
+        measured: The runs of which measurements are read too; of a run in brief, none are.
+        memory: What this process read before.
+        brief: Whether records without curves suffice.
+    """
+    if brief:
+        return lambda run, spec: catalogue.look(run, read_intact, spec)
+    return lambda run, spec: catalogue.compare(
+        _in_full(run, spec, memory, measurements=run.folder.name in measured)
     )
 
 
@@ -253,10 +273,12 @@ def _look(
     )
 
 
-def _in_full(paths: RunPaths, spec: RunSpec | None, memory: ScanMemory | None) -> StoredRun:
+def _in_full(
+    paths: RunPaths, spec: RunSpec | None, memory: ScanMemory | None, *, measurements: bool
+) -> StoredRun:
     """A run with its curves, from the memory if it holds it."""
-    if memory is None:
-        return read_intact(paths)
+    if memory is None or measurements:
+        return read_intact(paths, measurements=measurements)
     return memory.runs.recall(
         paths, spec, lambda: _sharing(read_intact(paths), spec), lambda s: s.record.is_over
     )
@@ -270,13 +292,17 @@ def _sharing(stored: StoredRun, spec: RunSpec | None) -> StoredRun:
     return replace(stored, record=replace(stored.record, spec=spec))
 
 
-def read_now(paths: RunPaths) -> StoredRun:
+def read_now(paths: RunPaths, *, measurements: bool = False) -> StoredRun:
     """Read a run; a running one gets its current step instead of that of its last event.
+
+    Args:
+        paths: The files of the run.
+        measurements: Whether to read what its learner logged too.
 
     Raises:
         RecordError: The run is damaged.
     """
-    stored = read_run(paths)
+    stored = read_measured_run(paths) if measurements else read_run(paths)
     if stored.record.state is not State.RUNNING:
         return stored
     from rlexp.engine.run_in_flight import read_progress
@@ -299,13 +325,17 @@ def with_measurements(stored: StoredRun) -> RunRecord:
     return replace(stored.record, measurements=read.record.measurements)
 
 
-def read_intact(paths: RunPaths) -> StoredRun:
+def read_intact(paths: RunPaths, *, measurements: bool = False) -> StoredRun:
     """Read a run and check that its content makes sense.
+
+    Args:
+        paths: The files of the run.
+        measurements: Whether to read what its learner logged too.
 
     Raises:
         RecordError: The content is damaged; the errors in `READ_ERRORS` may be raised as well.
     """
-    stored = read_now(paths)
+    stored = read_now(paths, measurements=measurements)
     name = stored.record.spec.name
     if name != paths.folder.name:
         raise RecordError(f"the folder holds run {name}: it was copied or renamed")

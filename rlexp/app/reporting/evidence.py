@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -20,7 +20,9 @@ from rlexp.app.reading.protocols import with_protocols
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import RunRecord, State
 from rlexp.records.system_metrics import SystemUsage, summarise_usage
@@ -121,7 +123,19 @@ def collect_evidence(
         ProtocolError: The targets have no phase in common.
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
-    scans = _scans(parsed_targets, workspace, memory, scanned, brief=brief)
+    # Measurements are read together with the runs. Most targets have test runs: where the phase
+    # turns out to be another one, its runs are read again. A process that remembers runs keeps them
+    # without measurements, which would take most of its memory.
+    expected = phase or Phase.TEST
+    together = measurements and memory is None
+    scans = _scans(
+        parsed_targets,
+        workspace,
+        memory,
+        scanned,
+        brief=brief,
+        measured=expected if together else None,
+    )
     chosen = phase or _common_phase(scans)
     members = [
         m
@@ -131,6 +145,7 @@ def collect_evidence(
             _labels(name, parsed_targets),
             chosen,
             measurements=measurements,
+            separately=not together or chosen is not expected,
             memory=memory.members if memory else {},
             brief=brief,
         )
@@ -180,6 +195,7 @@ def _scans(
     scanned: ExperimentScan | None,
     *,
     brief: bool,
+    measured: Phase | None,
 ) -> dict[str, ExperimentScan]:
     """The experiments of the targets, as read from disk, by name.
 
@@ -190,7 +206,12 @@ def _scans(
     scans = {
         name: scanned
         if scanned is not None and scanned.paths == of_name
-        else survey(of_name, memory=memory.scans[name] if memory else None, brief=brief)
+        else survey(
+            of_name,
+            memory=memory.scans[name] if memory else None,
+            brief=brief,
+            measured=_measured(name, targets, measured),
+        )
         for name, of_name in paths.items()
     }
     for name, scan in scans.items():
@@ -199,6 +220,18 @@ def _scans(
     for target in targets:
         _check_label(target, scans[target.experiment])
     return scans
+
+
+def _measured(
+    experiment: str, targets: Sequence[Target], phase: Phase | None
+) -> Callable[[Configuration, RunSpec], bool] | None:
+    """Whether a run is of a phase and of a requested label; None where no phase is given."""
+    if phase is None:
+        return None
+    labels = _labels(experiment, targets)
+    return lambda configuration, spec: (
+        spec.phase is phase and (labels is None or configuration.label in labels)
+    )
 
 
 def _sweeps(
@@ -239,6 +272,7 @@ def _members(
     phase: Phase,
     *,
     measurements: bool,
+    separately: bool,
     memory: dict[RunPaths, RememberedMember],
     brief: bool,
 ) -> Iterator[PlannedRun]:
@@ -250,7 +284,7 @@ def _members(
                 known = memory.get(run.stored.paths)
                 if known is None or not known.serves(run, measurements=measurements):
                     member = _member(scan.paths, run, provenances, with_usage=not brief)
-                    if measurements:
+                    if measurements and separately:
                         series = logged_series(with_measurements(run.stored))
                         member = replace(member, series=series)
                     known = RememberedMember(run.stored.record, measurements, member)

@@ -1,16 +1,21 @@
 """The targets of a command give the evidence of a report."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from quick_parts import quick_parts
-from stored_runs import Stored, configuration, failed, stored, study
+from stored_runs import STARTED, Stored, configuration, ended, evaluated, failed, stored, study
 
+from rlexp.app.reading.experiment_scan import read_intact, with_measurements
 from rlexp.app.reporting.evidence import Target, collect_evidence, read_target
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.events import Continued, Ending, Measured
+from rlexp.store.runs import read_run, write_verdict
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -180,3 +185,52 @@ def test_malformed_provenance_is_ignored(tmp_path: Path, damage: dict[str, objec
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
     (member,) = collect_evidence(["alpha"], None, workspace).members
     assert (5.0, {}) == (member.score, member.provenance)
+
+
+LOGGED = b'{"event":"measured","time":1.0,"step":170,"metrics":{"loss":0.5}}\n'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"",
+        LOGGED,
+        b'{"event":"measured","time":1.0,"st\n' + LOGGED,
+        b'{"event":"measured","schema":999,"time":1.0,"step":70,"metrics":{}}\n',
+        b'{ "event":"measured","time":1.0,"step":90,"metrics":{"loss":0.5}}\n',
+        b'{"event":"measured","time":1.0,"step":-70,"metrics":{"loss":[]}}\n',
+        b"\xff{}\n" + LOGGED + b'{"event":"measured"\n',
+    ],
+)
+@pytest.mark.parametrize("after", [b"", LOGGED])
+def test_measurements_are_read_together_with_their_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: bytes, after: bytes
+) -> None:
+    """A report opens a journal once, and nothing but the measurements of a record depends on them."""
+    experiment = stored(study(tmp_path).layout, test=1)
+    logged = [Measured(time=STARTED, step=s, metrics={"loss": s / 10}) for s in (20, 60, 80)]
+    experiment.attempt(0, [*logged, evaluated(50, 1.0, 2.0)])
+    later = [Continued(time=STARTED, step=50, attempt=1), logged[1], evaluated(100, 5.0)]
+    run = experiment.attempt(0, [*later, evaluated(100, 5.0, final=True), ended(Ending.COMPLETED)])
+    journal = run.attempt(2).journal
+    start, end = journal.read_bytes().rsplit(b"\n", 2)[:2]
+    journal.write_bytes(b"\n".join([start, lines + end, after]))
+    write_verdict(run.attempt(2), ended(Ending.FAILED))
+    briefly, expected = read_intact(run), with_measurements(read_run(run))
+    opened: list[str] = []
+    original_open = os.open
+
+    def record_and_open(path: Any, *arguments: Any, **options: Any) -> int:
+        opened.append(str(path))
+        return original_open(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", record_and_open)
+    (member,) = collect_evidence(["alpha"], None, study(tmp_path), measurements=True).members
+    monkeypatch.undo()
+    assert member.record == expected
+    assert (briefly.torn, briefly.quarantined) == (
+        (read := read_intact(run, measurements=True)).torn,
+        read.quarantined,
+    )
+    if b"999" not in lines and not after:
+        assert opened.count(str(journal)) == 1
