@@ -4,15 +4,22 @@ Both sides train the same configuration in one process and one thread, without e
 Prints the median of the ratios, with compiling apart, and writes `benchmarks/results/compiled.json`.
 
 `python benchmarks/compiled.py`, or single rows: `python benchmarks/compiled.py ppo_cartpole --turns 3`.
+
+The row `seeds` trains 1, 8, 64 and 256 seeds of PPO on CartPole, each number in a fresh process, which
+executes them in turn as `rlexp run` does. It prints steps per second over all seeds, and the peak of
+the resident memory of the process.
 """
 
 import argparse
 import json
+import multiprocessing
+import resource
 import statistics
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -24,6 +31,9 @@ from rlexp.config.compose import compose
 from rlexp.config.validate import validate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 RESULTS = Path(__file__).parent / "results" / "compiled.json"
 SMALL = (
@@ -49,6 +59,11 @@ ROWS = {
     "ppo_pendulum": Row("ppo", ("environment=pendulum", *SMALL), 16_384, 200_704, 10),
     "sac_pendulum": Row("sac", ("environment=pendulum",), 1_000, 2_000, 1),
 }
+SEEDS_ROW = "seeds"
+SEEDS = (1, 8, 64, 256)
+"""Numbers of seeds that one process trains."""
+SEED_STEPS = 10_240
+"""Environment steps of each of these seeds."""
 
 
 class Marks(BaseCallback):
@@ -69,7 +84,7 @@ class Marks(BaseCallback):
         return (self.steps[-1] - self.steps[first]) / (self.seconds[-1] - self.seconds[first])
 
 
-def spec_of(algorithm: str, row: Row) -> RunSpec:
+def spec_of(algorithm: str, row: Row, seed: int = 0) -> RunSpec:
     """The run of a row with one of the two algorithms."""
     words = (f"algorithm={algorithm}", *row.words, f"budget.steps={row.compiled_steps}")
     values = compose(words, Path("nowhere"))[0].plain
@@ -82,7 +97,7 @@ def spec_of(algorithm: str, row: Row) -> RunSpec:
         compute=settings.compute.defining(),
         phase=Phase.TEST,
         root=0,
-        seed=0,
+        seed=seed,
     )
 
 
@@ -103,11 +118,17 @@ def library_rate(row: Row) -> float:
     return row.library_steps / (time.process_time() - begun)
 
 
-def compiled_rate(row: Row) -> tuple[float, float]:
-    """Steps per second of the compiled algorithm after its first chunks, and seconds before them."""
-    training = assemble(spec_of(f"compiled_{row.algorithm}", row))
+def compiled_learner(row: Row, seed: int = 0) -> BaseAlgorithm:
+    """A fresh compiled learner of a row."""
+    training = assemble(spec_of(f"compiled_{row.algorithm}", row, seed))
     with tempfile.TemporaryDirectory(prefix="rlexp-compiled-") as folder:
         model: BaseAlgorithm = training.build(Path(folder))
+    return model
+
+
+def compiled_rate(row: Row) -> tuple[float, float]:
+    """Steps per second of the compiled algorithm after its first chunks, and seconds before them."""
+    model = compiled_learner(row)
     marks = Marks()
     begun = time.process_time()
     model.learn(row.compiled_steps, callback=marks)
@@ -133,15 +154,65 @@ def measure(row: Row, turns: int) -> dict[str, object]:
     }
 
 
+def train_seeds(count: int, answer: "Connection") -> None:
+    """Train so many seeds in turn, and send steps per second and the peak of memory in MiB.
+
+    The seconds are those after the first seed has been trained once, which compiles.
+    """
+    torch.set_num_threads(1)
+    row = ROWS["ppo_cartpole"]
+    compiled_learner(row).learn(SEED_STEPS)
+    begun = time.process_time()
+    for seed in range(count):
+        compiled_learner(row, seed).learn(SEED_STEPS)
+    rate = count * SEED_STEPS / (time.process_time() - begun)
+    answer.send((rate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def measure_seeds(count: int) -> dict[str, float]:
+    """Steps per second and peak memory of a fresh process that trains so many seeds."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=train_seeds, args=(count, sender))
+    process.start()
+    sender.close()
+    rate, memory = receiver.recv()
+    process.join()
+    return {"steps_per_second": rate, "peak_mebibytes": memory}
+
+
+def seed_rows() -> dict[str, dict[str, float]]:
+    """Measure every number of seeds, and print it."""
+    found = {}
+    for count in SEEDS:
+        found[str(count)] = measured = measure_seeds(count)
+        print(
+            f"{count} seeds: {measured['steps_per_second']:,.0f} steps a second, "
+            f"{measured['peak_mebibytes']:,.0f} MiB at most",
+            flush=True,
+        )
+    return found
+
+
+def write(results: dict[str, Any]) -> None:
+    """Store what is measured so far."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def main() -> None:
     """Measure the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", choices=[[], *ROWS])
+    parser.add_argument("rows", nargs="*", choices=[[], *ROWS, SEEDS_ROW])
     parser.add_argument("--turns", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    for name in arguments.rows or ROWS:
+    for name in arguments.rows or (*ROWS, SEEDS_ROW):
+        if name == SEEDS_ROW:
+            results[name] = seed_rows()
+            write(results)
+            continue
         results[name] = found = measure(ROWS[name], arguments.turns)
         print(
             f"{name}: {found['ratio']:.1f} times ({found['least']:.1f} to {found['most']:.1f}), "
@@ -150,8 +221,7 @@ def main() -> None:
             f"first chunk {found['first_chunk_seconds']:.1f} s",
             flush=True,
         )
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        write(results)
 
 
 if __name__ == "__main__":
