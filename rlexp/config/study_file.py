@@ -24,6 +24,9 @@ KEYS = ("name", "words", "variants", "seeds", "budget", "trackers", "sweep", "pr
 """The keys of a study file."""
 QUESTION = "question"
 """The key of the section `protocol` that holds the question of the study."""
+# Without the quotes, yaml reads no mapping.
+PROTOCOL_EXAMPLE = 'protocol: {question: "Is ppo better than a2c?"}'
+"""A section `protocol`, for messages."""
 DEFINITION, SPACE = "definition", "space"
 """Keys of the section `sweep` beside those of a `SweepPlan`."""
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -171,7 +174,7 @@ class _Reader:
         """The section `protocol`, whose values are a text and numbers."""
         section = self.content.get("protocol") or {}
         if not isinstance(section, Mapping):
-            self._wrong(("protocol",), "write the question: {question: Is ppo better than a2c?}")
+            self._wrong(("protocol",), f"write the question: {PROTOCOL_EXAMPLE}", key="")
             return {}
         self._check_keys(section, ("protocol",), SECTIONS["protocol"])
         for key, value in section.items():

@@ -56,6 +56,7 @@ CASES = [
     Case(("status",), "status"),
     Case(("logs", "alpha/RUN"), "log"),
     Case(("diff", "alpha/RUN", "duel/RUN"), "run-differences"),
+    Case(("register", "sealed", "study.yaml", "--nonce", "12345678"), "registered-protocol"),
     Case(("verify",), "verification"),
     Case(("compare", "duel"), "comparison"),
     Case(("compare", "pair", "--adaptive", "--dry-run"), "next-look"),
@@ -86,6 +87,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for experiment, seed in product((duel, pair), range(3)):
         experiment.complete(seed, 10.0 * seed, label="ppo")
         experiment.complete(seed, 20.0 * seed + 5, label="a2c")
+    question = 'protocol: {question: "Which is better?"}'
+    (folder / "study.yaml").write_text(f"words: [algorithm=ppo]\n{question}\n")
     return folder
 
 

@@ -132,6 +132,17 @@ def test_a_study_that_cannot_be_sealed_is_refused(
     assert message in refused(folder, *REGISTER)
 
 
+def test_the_section_that_a_message_shows_can_be_pasted(folder: Path) -> None:
+    """The example of a section in the message about a missing question is a valid one."""
+    study_file = STUDY.partition("protocol:")[0]
+    (folder / "study.yaml").write_text(study_file + "protocol: Is ppo better than a2c?\n")
+    assert "line 10: write the question: protocol: {" in refused(folder, *REGISTER)
+    (folder / "study.yaml").write_text(study_file)
+    section = refused(folder, *REGISTER).partition("write ")[2].removesuffix(" into it")
+    (folder / "study.yaml").write_text(f"{study_file}{section}\n")
+    assert "Is ppo better than a2c?" in give(folder, *REGISTER)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -14,7 +14,13 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import split_override
 from rlexp.config.report_settings import read_report
-from rlexp.config.study_file import QUESTION, is_study_file, read_study, read_words
+from rlexp.config.study_file import (
+    PROTOCOL_EXAMPLE,
+    QUESTION,
+    is_study_file,
+    read_study,
+    read_words,
+)
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.registration import (
@@ -184,8 +190,7 @@ def _study(request: RegisterRequest, workspace: Workspace) -> tuple[SealedStudy,
     question = str(file.protocol.get(QUESTION) or "").strip()
     if not question:
         raise ConfigError(
-            f"{file.path} has no question, which a protocol seals: write "
-            "protocol: {question: Is ppo better than a2c?} into it"
+            f"{file.path} has no question, which a protocol seals: write {PROTOCOL_EXAMPLE} into it"
         )
     planned = read_request(overrides, workspace)
     if planned.phase is not Phase.TEST:
