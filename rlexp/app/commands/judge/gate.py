@@ -241,7 +241,8 @@ def _read_gate(
             f"baseline: rlexp gate --write FILE",
             key=named[0],
         )
-    options = RunOptions(retry=request.retry, deadline=deadline)
+    # A measurement of the costs would use up the time that the deadline leaves.
+    options = RunOptions(retry=request.retry, deadline=deadline, probe=False)
     words = [*merged_words(baseline.words, request.words), seed_word(baseline.seeds)]
     written = (path, *request.outputs)
     training = read_training(words, "gate", written, options, workspace, observer)
