@@ -7,11 +7,12 @@ and credentials would be sent to any server that they name.
 import shlex
 from collections.abc import Mapping, Sequence
 
+from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.tracking.mirror_client import ChosenTrackers, destination_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build_named
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RlexpError
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.tracker_positions import TrackerPositions
 from rlexp.trackers import Tracker
@@ -73,7 +74,11 @@ def _compose_trackers(overrides: Sequence[str], workspace: Workspace) -> ChosenT
 def _earlier_settings(name: str, tracker: Tracker, paths: ExperimentPaths) -> Mapping[str, str]:
     """The settings of earlier pushes that must be kept; none where nothing was pushed."""
     location = destination_of(tracker, paths)
-    positions = TrackerPositions(paths, name, location).pushed() if location else []
+    try:
+        positions = TrackerPositions(paths, name, location).pushed() if location else []
+    except (RlexpError, *READ_ERRORS):
+        # The push reads the same file: it names the problem, and sends nothing to this tracker.
+        return {}
     kept = [position.kept for position in positions]
     return earlier_settings(tracker, paths.folder.parent.parent, kept) if kept else {}
 
