@@ -305,6 +305,7 @@ def test_the_card_of_a_model_shows_the_same(study: Study, name: str) -> None:
             inquiry=context,
             estimates=per_task(context)[0],
             algorithm=label,
+            loader="PPO",
             model="model.zip",
             folders={0: "seed-0"},
             foreign=(),

@@ -43,6 +43,7 @@ def card_about(text: str, **budget: Any) -> str:
         inquiry=context,
         estimates=per_task(context)[0],
         algorithm="PPO",
+        loader="PPO",
         model="ppo-x.zip",
         folders={0: "seed-0"},
         foreign=(),
