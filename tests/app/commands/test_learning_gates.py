@@ -56,7 +56,7 @@ def test_learning_is_not_worse_than_its_baseline(gate: Path, folder: Path) -> No
     """The present code learns as well as when the baseline was written."""
     printed = typed(folder, "gate", str(gate))
     if printed.code == UNDECIDED:
-        pytest.skip(printed.out.splitlines()[0])
+        pytest.skip("the gate is undecided on this processor")
     assert 0 == printed.code, printed.out + printed.err
 
 
@@ -67,7 +67,7 @@ def test_a_learner_that_does_not_learn_is_worse(learner: str, folder: Path) -> N
     gate = ROOT / "tests" / "gates" / f"{learner}.json"
     printed = typed(folder, "gate", str(gate), WITHOUT_LEARNING)
     assert WORSE == printed.code, printed.out + printed.err
-    assert printed.out.startswith("Worse: ")
+    assert "\nWorse: " in printed.out
 
 
 @pytest.fixture
