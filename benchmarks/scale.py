@@ -43,7 +43,9 @@ COMMANDS: Mapping[str, Callable[[int], Sequence[str]]] = {
     "status": lambda _: ["status", EXPERIMENT],
     "show": lambda _: ["show", EXPERIMENT],
     "run": lambda size: ["run", *overrides_of(size)],
+    "resume": lambda _: ["resume", EXPERIMENT],
     "report": lambda _: ["report", EXPERIMENT],
+    "compare": lambda _: ["compare", EXPERIMENT],
     "plan": lambda size: ["run", *overrides_of(size, "fresh"), "--dry-run"],
     "plan one": lambda size: ["run", "experiment=one", f"seeds.test={size}", "--dry-run"],
 }
