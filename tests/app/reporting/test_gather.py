@@ -14,7 +14,7 @@ from rlexp.app.reporting.evidence import Target, collect_evidence, read_target
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.records.events import Continued, Ending, Measured
+from rlexp.records.events import Continued, Ending, Event, Measured
 from rlexp.store.runs import read_run, write_verdict
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -210,7 +210,11 @@ def test_measurements_are_read_together_with_their_run(
     experiment = stored(study(tmp_path).layout, test=1)
     logged = [Measured(time=STARTED, step=s, metrics={"loss": s / 10}) for s in (20, 60, 80)]
     experiment.attempt(0, [*logged, evaluated(50, 1.0, 2.0)])
-    later = [Continued(time=STARTED, step=50, attempt=1), logged[1], evaluated(100, 5.0)]
+    later: list[Event] = [
+        Continued(time=STARTED, step=50, attempt=1),
+        logged[1],
+        evaluated(100, 5.0),
+    ]
     run = experiment.attempt(0, [*later, evaluated(100, 5.0, final=True), ended(Ending.COMPLETED)])
     journal = run.attempt(2).journal
     start, end = journal.read_bytes().rsplit(b"\n", 2)[:2]
