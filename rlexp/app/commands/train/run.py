@@ -15,6 +15,7 @@ from rlexp.app.execution.registered_request import (
     request_of_protocol,
 )
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
+from rlexp.app.plans import RunPlan  # at run time: the schemas of a command are in its module
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.run_rows import (
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
     from rlexp.app.execution.preparation import Prepared
     from rlexp.app.observer import Observer
-    from rlexp.app.plans import RunPlan
     from rlexp.app.sweeps.retrain import SweepTrial
 
 
