@@ -524,7 +524,12 @@ def main(answer_reader: AnswerReaderOf) -> None:
     mirrors = _mirrors(request, answers, answer_reader(workspace))
     for mirror in mirrors:
         mirror.start()
-    last_message = json.loads(sys.stdin.readline() or "null") if not request.get("once") else {}
+    if request.get("once"):
+        # The command keeps the input open until it has its answers.
+        threading.Thread(target=_end_after_input, name="input", daemon=True).start()
+        last_message: dict[str, Any] | None = {}
+    else:
+        last_message = json.loads(sys.stdin.readline() or "null")
     waits = {m.name: m.tracker.wait for m in mirrors}
     if last_message is None:
         # The input has ended without a message, so the command was killed and does not wait.
@@ -538,6 +543,13 @@ def main(answer_reader: AnswerReaderOf) -> None:
         mirror.finishing.set()
     _finish(mirrors, waits)
     # A library thread that still waits for its service would keep the process alive.
+    os._exit(0)
+
+
+def _end_after_input() -> None:
+    """End the process soon after its command was killed: otherwise it would hold the trackers' locks."""
+    sys.stdin.read()
+    time.sleep(ORPHAN_SECONDS)
     os._exit(0)
 
 

@@ -30,9 +30,16 @@ def sync(
 ) -> None:
     """Push records to trackers that were not pushed before."""
     from rlexp.app.commands.order.sync import sync as use_case
+    from rlexp.cli.observer import TerminalObserver
 
-    outcome = use_case(arguments or [], current_workspace(allow_import), wait=wait)
-    render_result(outcome, console_for(as_json=as_json), show_pushed)
+    console = console_for(as_json=as_json)
+    outcome = use_case(
+        arguments or [],
+        current_workspace(allow_import),
+        wait=wait,
+        observer=TerminalObserver(console),
+    )
+    render_result(outcome, console, show_pushed)
     raise typer.Exit(sync_exit_code(outcome))
 
 

@@ -14,7 +14,10 @@ from samples import continued, ended, evaluated, experiment, started, write_tree
 from warm_processes import MIRRORS, warm_up
 
 from rlexp.app.commands.order.sync import SyncOutcome, SyncRow, sync
+from rlexp.app.observer import SilentObserver
 from rlexp.app.tracking import mirror_client
+from rlexp.app.tracking.earlier_trackers import trackers_of
+from rlexp.app.tracking.mirror_client import MirrorClient, MirrorRequest
 from rlexp.cli.order.sync import show_pushed, sync_exit_code
 from rlexp.console import Console
 from rlexp.errors import ConfigError
@@ -256,6 +259,41 @@ def test_a_damaged_position_does_not_stop_other_trackers(paths: ExperimentPaths)
         0,
     )
     assert row_of["second"]["problem"]
+
+
+def unreachable(paths: ExperimentPaths) -> ExperimentPaths:
+    """The experiment with an ended run, where TensorBoard's folder cannot be made."""
+    attempt(paths.runs()[0], started(), loss(10), ended(10))
+    (paths.folder.parent.parent / "tensorboard").write_text("a file")
+    return paths
+
+
+def test_a_problem_is_noted_while_the_tracker_is_tried_again(paths: ExperimentPaths) -> None:
+    """A tracker that cannot be reached is named at once, with the time for which it is tried."""
+    notes: list[str] = []
+
+    class Notes(SilentObserver):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    workspace = study(unreachable(paths).folder.parent.parent)
+    sync([paths.name, TENSORBOARD], workspace, wait=3.0, observer=Notes())
+    (note,) = notes
+    assert note.startswith("tensorboard: ")
+    assert note.endswith("; it is tried again for at most 3 s, and Ctrl-C ends that")
+
+
+def test_a_push_ends_with_its_killed_command(paths: ExperimentPaths) -> None:
+    """When the command of a push is gone, its process ends before the time limit of the push."""
+    workspace = study(unreachable(paths).folder.parent.parent)
+    request = MirrorRequest(
+        trackers=trackers_of([TENSORBOARD], paths, workspace), once=True, wait=300
+    )
+    mirror = MirrorClient(paths, request, workspace, None)
+    assert mirror._process.stdin is not None
+    mirror._process.stdin.close()
+    assert 0 == mirror._process.wait(60)
+    mirror.kill()
 
 
 def test_a_problem_is_not_folded(capsys: pytest.CaptureFixture[str]) -> None:

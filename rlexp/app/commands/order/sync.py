@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from signal import SIGINT
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.results import Schema
 from rlexp.app.tracking.earlier_trackers import trackers_by_name, trackers_of
@@ -21,6 +21,9 @@ from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError, RlexpError, did_you_mean
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.tracker_positions import tracker_locations
+
+if TYPE_CHECKING:
+    from rlexp.app.observer import Observer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +65,20 @@ class SyncOutcome:
     interrupted: str | None
 
 
-def sync(arguments: Sequence[str], workspace: Workspace, *, wait: float = 300.0) -> SyncOutcome:
+def sync(
+    arguments: Sequence[str],
+    workspace: Workspace,
+    *,
+    wait: float = 300.0,
+    observer: "Observer | None" = None,
+) -> SyncOutcome:
     """Push everything to trackers that they do not have yet.
 
     Args:
         arguments: Experiments, or none for all; then overrides of trackers.
         workspace: The workspace of the experiments.
         wait: Time limit per experiment, in seconds.
+        observer: Receives each problem when it occurs.
 
     Raises:
         RlexpError: There is no such experiment or tracker; nothing was pushed.
@@ -81,7 +91,7 @@ def sync(arguments: Sequence[str], workspace: Workspace, *, wait: float = 300.0)
     rows: list[SyncRow] = []
     interrupted = False
     for paths in experiments:
-        pushed, interrupted = _sync(paths, settings, wait, workspace, named=bool(names))
+        pushed, interrupted = _sync(paths, settings, wait, workspace, observer, named=bool(names))
         rows += pushed
         if interrupted:
             break
@@ -96,6 +106,7 @@ def _sync(
     settings: Sequence[str],
     wait: float,
     workspace: Workspace,
+    observer: "Observer | None",
     *,
     named: bool,
 ) -> tuple[list[SyncRow], bool]:
@@ -110,7 +121,7 @@ def _sync(
             raise
         return [_row(paths, "", "", {"problem": str(error), "rows": None})], False
     order = MirrorRequest(trackers=trackers, once=True, wait=wait)
-    mirror = MirrorClient(paths, order, workspace, None)
+    mirror = MirrorClient(paths, order, workspace, observer)
     answers = mirror.finish()
     rows = [
         replace(
