@@ -91,7 +91,7 @@ def simulate(
         studies: Number of studies of each loss.
         generator: Draws all scores.
     """
-    seeds = design.group * design.looks
+    seeds = design.group * design.interims
     for loss in losses:
         endings = []
         for _ in range(studies):
@@ -120,7 +120,7 @@ def main() -> None:
         for margin in MARGINS:
             for seeds in SEEDS:
                 design = NonInferiorityDesign(
-                    group=GROUP, looks=seeds // GROUP, margin=margin, alpha=ALPHA
+                    group=GROUP, interims=seeds // GROUP, margin=margin, alpha=ALPHA
                 )
                 generator = np.random.default_rng(arguments.seed)
                 for row in simulate(design, draw, LOSSES, arguments.studies, generator):

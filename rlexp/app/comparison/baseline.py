@@ -53,7 +53,7 @@ class Baseline:
         configuration: The parts of the configuration with their settings.
         root: The key of all seeds.
         scores: The score of each tuning seed, in the order of the seeds.
-        group: New seeds of the candidate at each look.
+        group: New seeds of the candidate at each interim analysis.
         alpha: The level of the sequential test.
         margin: The largest loss that does not matter; None leaves it to each gate.
         short_training: The training whose result must repeat bit by bit; None skips this check.
@@ -103,7 +103,7 @@ class Baseline:
         """The sequential test with a margin."""
         return NonInferiorityDesign(
             group=self.group,
-            looks=len(self.scores) // self.group,
+            interims=len(self.scores) // self.group,
             margin=margin,
             alpha=self.alpha,
         )
@@ -279,11 +279,11 @@ def check_design(design: NonInferiorityDesign, seeds: int) -> None:
         seeds: The number of seeds of the baseline.
 
     Raises:
-        ConfigError: The seeds do not fill the groups, or no look can decide at the level.
+        ConfigError: The seeds do not fill the groups, or no interim analysis can decide at the level.
     """
     if seeds % design.group or not seeds:
         raise ConfigError(
-            f"seeds.tuning={seeds} is no multiple of --group {design.group}: every look needs a "
+            f"seeds.tuning={seeds} is no multiple of --group {design.group}: every interim analysis needs a "
             "whole group of seeds",
             key="seeds.tuning",
         )

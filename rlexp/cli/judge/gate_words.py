@@ -55,7 +55,7 @@ def _difference(result: "GateResult") -> str:
 def _p(result: "GateResult") -> str:
     if result.p is None:
         return ""
-    return f"{format_p_value(result.p)}, at look {result.looks} of {result.most_looks}"
+    return f"{format_p_value(result.p)}, at interim analysis {result.analyses} of {result.most_analyses}"
 
 
 def identity_text(result: "GateResult") -> str:
@@ -76,7 +76,7 @@ def test_text(result: "GateResult") -> str:
     seeds = format_ranges(run.seed for run in result.runs if run.tested) or "none"
     return (
         f"Test: sequential permutation test of the mean (AdaStop), margin {result.margin:g}, "
-        f"alpha {result.alpha:g}, {result.most_looks} looks of {result.group} seeds, random seed "
+        f"alpha {result.alpha:g}, {result.most_analyses} interim analyses of {result.group} seeds, random seed "
         f"{result.random_seed}; score: {result.score}, {better} is better; tuning seeds of root "
         f"{result.root}: {seeds}"
     )
@@ -95,7 +95,7 @@ def baseline_answer(result: "WrittenBaseline") -> str:
     short = "no short training" if steps is None else f"a short training of {steps:,} steps"
     return (
         f"{result.path}: {subject}, mean {result.quantity} {format_score(result.mean)} "
-        f"(n = {result.n} tuning seeds), {margin}, alpha {result.alpha:g}, {result.looks} looks of "
+        f"(n = {result.n} tuning seeds), {margin}, alpha {result.alpha:g}, {result.interims} interim analyses of "
         f"{result.group} seeds, {short}; commit this file"
     )
 

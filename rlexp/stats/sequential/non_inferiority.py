@@ -32,15 +32,15 @@ class NonInferiorityDesign:
     """A sequential non-inferiority test, fixed before the first score of the candidate.
 
     Attributes:
-        group: New seeds n of the candidate at each look.
-        looks: Largest number K of looks.
+        group: New seeds n of the candidate at each interim analysis.
+        interims: Largest number K of interim analyses.
         margin: The largest loss that does not matter, in units of the scores, above 0.
-        alpha: Probability of a wrong decision, over all looks and both directions, where the
+        alpha: Probability of a wrong decision, over all interim analyses and both directions, where the
             candidate is worse by exactly the margin.
     """
 
     group: int
-    looks: int
+    interims: int
     margin: float
     alpha: float
 
@@ -49,7 +49,7 @@ class NonInferiorityDesign:
         """The design of the two-sided sequential test of the shifted scores."""
         return Design(
             group=self.group,
-            interims=self.looks,
+            interims=self.interims,
             pairs=(PAIR,),
             alpha=self.alpha,
             repetitions=REPETITIONS,
@@ -57,27 +57,27 @@ class NonInferiorityDesign:
 
     @property
     def first_deciding_look(self) -> int | None:
-        """The first look that can decide anything; None where no look can."""
+        """The first interim analysis that can decide anything; None where no interim analysis can."""
         return smallest_decidable_interim(self.sequential)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonInferiority:
-    """The state of a non-inferiority test after all looks that the scores allow.
+    """The state of a non-inferiority test after all interim analyses that the scores allow.
 
     Attributes:
-        judgement: The decision; undecided also means that further looks are possible.
-        looks: Looks so far.
-        seeds: Seeds of each side that the looks used.
+        judgement: The decision; undecided also means that further interim analyses are possible.
+        analyses: Interim analyses so far.
+        seeds: Seeds of each side that the interim analyses used.
         difference: Mean of the candidate minus mean of the baseline on these seeds, where greater
-            is better; None before the first look.
-        p: p-value of the last look; None before the first look.
-        allowed: The largest p-value that decides at the last look; None before the first look.
-        finished: Whether the test is decided, or all its looks are over.
+            is better; None before the first interim analysis.
+        p: p-value of the last interim analysis; None before the first interim analysis.
+        allowed: The largest p-value that decides at the last interim analysis; None before the first interim analysis.
+        finished: Whether the test is decided, or all its interim analyses are over.
     """
 
     judgement: Judgement
-    looks: int
+    analyses: int
     seeds: int
     difference: float | None
     p: float | None
@@ -107,7 +107,7 @@ def judge(
     """
     check_margin(design.margin)
     scores, reference = np.asarray(candidate, float), np.asarray(baseline, float)
-    count = min(len(scores) // design.group, design.looks) * design.group
+    count = min(len(scores) // design.group, design.interims) * design.group
     if len(reference) < count:
         raise ValueError(f"the baseline has {len(reference)} scores, and {count} are needed")
     shifted = _blocks(scores[:count] + design.margin, design.group)
@@ -134,7 +134,7 @@ def _state(
     )
     return NonInferiority(
         judgement=judgement,
-        looks=len(looks),
+        analyses=len(looks),
         seeds=seeds,
         difference=float(candidate[:seeds].mean() - baseline[:seeds].mean()) if seeds else None,
         p=None if last is None else last.p,

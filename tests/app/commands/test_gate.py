@@ -151,7 +151,7 @@ def test_other_weights_lead_to_the_test(folder: Path, trainer: Trainer) -> None:
     """Bits that differ are no failure: scores decide, with the first five seeds."""
     trainer.weights = "c"
     result = judged(folder, code=0)
-    assert ("not worse", 5, 1) == (result["decision"], result["n"], result["looks"])
+    assert ("not worse", 5, 1) == (result["decision"], result["n"], result["analyses"])
     assert (102.0, 102.0, 0.0) == (result["mean"], result["baseline_mean"], result["difference"])
     assert result["repeated"]["identical"] is False
     assert [("tuning", seed) for seed in range(5)] == trainer.seeds
@@ -172,7 +172,7 @@ def test_a_loss_at_the_margin_is_undecided(folder: Path, trainer: Trainer) -> No
     trainer.loss, trainer.weights = 20, "c"
     result = judged(folder, code=5)
     assert ("undecided", 10, 2, []) == (
-        *(result[key] for key in ("decision", "n", "looks", "next")),
+        *(result[key] for key in ("decision", "n", "analyses", "next")),
     )
     assert "all 10 seeds of the baseline are used" == result["reason"]
 
@@ -181,7 +181,7 @@ def test_a_gate_out_of_time_is_undecided_and_continues(folder: Path, trainer: Tr
     """When the time is over after an undecided look, the exit code is 5 and a command continues."""
     trainer.loss = 20
     result = judged(folder, SLOWER, "--budget", "1e-6", code=5)
-    assert ("undecided", 5, 1) == (result["decision"], result["n"], result["looks"])
+    assert ("undecided", 5, 1) == (result["decision"], result["n"], result["analyses"])
     assert "the 1e-06 minutes of --budget are over" == result["reason"]
     (following,) = result["next"]
     assert "continue" == following["why"]

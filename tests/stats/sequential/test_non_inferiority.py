@@ -5,7 +5,7 @@ import pytest
 
 from rlexp.stats.sequential.non_inferiority import Judgement, NonInferiorityDesign, judge
 
-DESIGN = NonInferiorityDesign(group=5, looks=4, margin=1.5, alpha=0.05)
+DESIGN = NonInferiorityDesign(group=5, interims=4, margin=1.5, alpha=0.05)
 STUDIES = 300
 
 
@@ -49,7 +49,7 @@ def test_the_first_look_decides_a_clear_case() -> None:
 def test_an_incomplete_group_waits() -> None:
     """Seeds beyond the last complete group are not tested."""
     state = judge(DESIGN, [5.0, 6.0, 7.0, 8.0], np.arange(20.0))
-    assert (0, False, None) == (state.looks, state.finished, state.difference)
+    assert (0, False, None) == (state.analyses, state.finished, state.difference)
 
 
 def test_constant_scores_are_decided() -> None:
@@ -67,7 +67,7 @@ def test_later_scores_change_no_judgement() -> None:
 
 def test_a_design_that_cannot_decide_is_known() -> None:
     """One look with three seeds has no relabelling that is rare enough for 5 %."""
-    small = NonInferiorityDesign(group=3, looks=1, margin=1.0, alpha=0.05)
+    small = NonInferiorityDesign(group=3, interims=1, margin=1.0, alpha=0.05)
     assert small.first_deciding_look is None
     assert DESIGN.first_deciding_look == 1
 
@@ -75,7 +75,7 @@ def test_a_design_that_cannot_decide_is_known() -> None:
 @pytest.mark.parametrize("margin", [0.0, -1.0, float("nan")])
 def test_a_margin_must_be_above_0(margin: float) -> None:
     """A margin that is not above 0 is refused."""
-    wrong = NonInferiorityDesign(group=5, looks=4, margin=margin, alpha=0.05)
+    wrong = NonInferiorityDesign(group=5, interims=4, margin=margin, alpha=0.05)
     with pytest.raises(ValueError, match="the margin must be above 0"):
         judge(wrong, np.zeros(5), np.zeros(20))
 

@@ -90,7 +90,7 @@ class GatedRun:
         score: The score of the present code; null without one.
         state: The state of the run (`completed`, `failed`, `planned`).
         run: The name of the run.
-        tested: Whether a look has used the seed.
+        tested: Whether an interim analysis has used the seed.
     """
 
     seed: int
@@ -136,15 +136,15 @@ class GateResult(Displayed):
         repeated: The short training; null where the baseline has none, or settings differ.
         margin: The largest loss that does not matter, in units of the metric.
         alpha: The level of the sequential test.
-        group: New seeds at each look.
-        looks: Looks so far.
-        most_looks: Largest number of looks.
-        n: Seeds of each side that the looks used.
-        baseline_mean: Mean score of the baseline on these seeds; null before the first look.
-        mean: Mean score of the present code on these seeds; null before the first look.
-        difference: `mean` minus `baseline_mean`; null before the first look.
-        p: The p-value of the last look; null before it.
-        allowed: The largest p-value that decides at the last look; null before it.
+        group: New seeds at each interim analysis.
+        analyses: Interim analyses so far.
+        most_analyses: Largest number of interim analyses.
+        n: Seeds of each side that the interim analyses used.
+        baseline_mean: Mean score of the baseline on these seeds; null before the first interim analysis.
+        mean: Mean score of the present code on these seeds; null before the first interim analysis.
+        difference: `mean` minus `baseline_mean`; null before the first interim analysis.
+        p: The p-value of the last interim analysis; null before it.
+        allowed: The largest p-value that decides at the last interim analysis; null before it.
         random_seed: The seed of the relabellings that are drawn at random.
         root: The key of all seeds.
         runs: The seeds of the baseline whose runs exist.
@@ -172,8 +172,8 @@ class GateResult(Displayed):
     margin: float
     alpha: float
     group: int
-    looks: int
-    most_looks: int
+    analyses: int
+    most_analyses: int
     n: int
     baseline_mean: float | None
     mean: float | None
@@ -411,8 +411,8 @@ def _result(
         margin=gating.design.margin,
         alpha=baseline.alpha,
         group=baseline.group,
-        looks=state.looks,
-        most_looks=gating.design.looks,
+        analyses=state.analyses,
+        most_analyses=gating.design.interims,
         n=state.seeds,
         baseline_mean=baseline_mean,
         mean=mean,

@@ -44,7 +44,7 @@ class BaselineRequest:
         path: The file to write.
         words: The words of one configuration, or the name of an experiment with tuning runs.
         margin: The largest loss that does not matter; None leaves it to each gate.
-        group: New seeds of a candidate at each look.
+        group: New seeds of a candidate at each interim analysis.
         alpha: The level of the sequential test.
         short_steps: Environment steps of the training that must repeat bit by bit; 0 leaves this
             check out, None chooses a length with three updates or more.
@@ -78,8 +78,8 @@ class WrittenBaseline(Displayed):
         planned: Number of planned runs.
         seeds: The tuning seeds, in order.
         mean: Mean of the scores; null without scores.
-        group: New seeds of a candidate at each look.
-        looks: Largest number of looks.
+        group: New seeds of a candidate at each interim analysis.
+        interims: Largest number of interim analyses.
         alpha: The level of the sequential test.
         margin: The largest loss that does not matter; null leaves it to each gate.
         short_steps: Environment steps of the training that must repeat bit by bit; null without it.
@@ -103,7 +103,7 @@ class WrittenBaseline(Displayed):
     seeds: tuple[int, ...]
     mean: float | None
     group: int
-    looks: int
+    interims: int
     alpha: float
     margin: float | None
     short_steps: int | None
@@ -173,10 +173,10 @@ def _experiment(request: BaselineRequest, workspace: Workspace) -> str | None:
 
 
 def _design(request: BaselineRequest, seeds: int) -> NonInferiorityDesign:
-    # The margin moves the scores, and has no influence on which look can decide.
+    # The margin moves the scores, and has no influence on which interim analysis can decide.
     return NonInferiorityDesign(
         group=request.group,
-        looks=max(seeds // request.group, 1),
+        interims=max(seeds // request.group, 1),
         margin=request.margin or 1.0,
         alpha=request.alpha,
     )
@@ -253,7 +253,7 @@ def _result(
         seeds=seeds,
         mean=sum(scores) / len(scores) if scores else None,
         group=request.group,
-        looks=len(seeds) // request.group,
+        interims=len(seeds) // request.group,
         alpha=request.alpha,
         margin=request.margin,
         short_steps=short.steps if short else None,
