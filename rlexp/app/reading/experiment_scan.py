@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
-from rlexp.app.reading.run_memory import FileSums, RunMemory
+from rlexp.app.reading.run_memory import FileSums, RememberedRuns
 from rlexp.app.reading.summary import StoredEntry
 from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.budget import Budget, Compute
@@ -104,7 +104,7 @@ class ScanMemory:
         sums: The sums of their files.
     """
 
-    runs: RunMemory[StoredRun] = field(default_factory=RunMemory)
+    runs: RememberedRuns[StoredRun] = field(default_factory=RememberedRuns)
     sums: FileSums = field(default_factory=FileSums)
     _definition: tuple[Experiment, Planned] | None = None
 
@@ -176,17 +176,7 @@ def survey(
         runs, problem = {}, _describe_error(error, paths.folder)
     if from_catalogue:
         catalogue.save(complete=True)
-    phases = {s.record.spec.phase for f in runs.values() if f.planned and (s := f.stored)}
-    for name, (configuration, spec) in planned.items():
-        if (
-            name not in runs
-            and not _is_open(spec.phase, experiment)
-            and spec.phase in (phases or {Phase.TEST})
-        ):
-            stored = StoredRun(paths.run(name), RunRecord(spec=spec))
-            runs[name] = ScannedRun(
-                name=name, configuration=configuration, stored=stored, planned=True
-            )
+    runs |= _unstarted(paths, experiment, planned, runs)
     order = {name: position for position, name in enumerate(planned)}
     ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
     return ExperimentScan(
@@ -196,6 +186,28 @@ def survey(
         problem=problem,
         ledger_is_broken=catalogue.records.broken,
     )
+
+
+def _unstarted(
+    paths: ExperimentPaths,
+    experiment: Experiment | None,
+    planned: Planned,
+    runs: Mapping[str, ScannedRun],
+) -> dict[str, ScannedRun]:
+    """The planned runs without a folder, of the phases that have a run on disk, or of the test phase."""
+    phases = {s.record.spec.phase for f in runs.values() if f.planned and (s := f.stored)}
+    return {
+        name: ScannedRun(
+            name=name,
+            configuration=configuration,
+            stored=StoredRun(paths.run(name), RunRecord(spec=spec)),
+            planned=True,
+        )
+        for name, (configuration, spec) in planned.items()
+        if name not in runs
+        and not _is_open(spec.phase, experiment)
+        and spec.phase in (phases or {Phase.TEST})
+    }
 
 
 def _reader(

@@ -45,7 +45,7 @@ class RememberedRun(Generic[T]):
 
 
 @dataclass(slots=True)
-class RunMemory(Generic[T]):
+class RememberedRuns(Generic[T]):
     """Values that were made from the files of runs, by the names of the runs."""
 
     _runs: dict[str, RememberedRun[T]] = field(default_factory=dict)

@@ -150,33 +150,43 @@ def collect_evidence(
             brief=brief,
         )
     ]
-    # Two experiments may use the same label for different configurations.
-    names = unambiguous(_configurations(members))
-    renamed = dict(zip(_configurations(members), names, strict=True))
-    labelled = [_labelled(m, renamed[m.experiment, m.label, m.task]) for m in members]
     evidence = Evidence(
         phase=chosen,
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
-        members=tuple(_ordered(labelled)),
+        members=tuple(_ordered(_unambiguously_labelled(members))),
         left_out=_left_out(scans, chosen),
-        problems=tuple(
-            f"{name}: {line}"
-            for name, scan in scans.items()
-            for line in scan.problems
-            # The comparison of all files names these runs too.
-            if not (integrity and line == scan.mismatch)
-        ),
+        problems=tuple(_problems(scans, compared=integrity)),
         folders={n: str(s.paths.folder) for n, s in scans.items()},
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
         integrity=tuple(_examined(s, memory) for s in scans.values()) if integrity else (),
-        running=sum(
-            f.stored is not None and f.stored.record.state is State.RUNNING
-            for s in scans.values()
-            for f in s.runs
-        ),
+        running=_running(scans),
     )
     registered = with_protocols(evidence, workspace.layout)
     return with_looks(registered, workspace.layout, enter=enter)
+
+
+def _unambiguously_labelled(members: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs, where no label stands for different configurations of two experiments."""
+    names = unambiguous(_configurations(members))
+    renamed = dict(zip(_configurations(members), names, strict=True))
+    return [_labelled(m, renamed[m.experiment, m.label, m.task]) for m in members]
+
+
+def _problems(scans: Mapping[str, ExperimentScan], *, compared: bool) -> Iterator[str]:
+    """The problems of the experiments, without what a comparison of all files names too."""
+    for name, scan in scans.items():
+        yield from (
+            f"{name}: {line}" for line in scan.problems if not (compared and line == scan.mismatch)
+        )
+
+
+def _running(scans: Mapping[str, ExperimentScan]) -> int:
+    """The number of runs that are running."""
+    return sum(
+        f.stored is not None and f.stored.record.state is State.RUNNING
+        for scan in scans.values()
+        for f in scan.runs
+    )
 
 
 def _labelled(member: PlannedRun, label: str) -> PlannedRun:

@@ -15,7 +15,7 @@ from rlexp.text import decimals_for_values, format_count, join_names
 MOST_TASKS = 3
 """Most tasks whose overstatement is said in the sentence about looks."""
 BEST = "the best mean score is expected to be too good by"
-MORE = "(section Protocol of the report)"
+MORE = "(Protocol in the report)"
 """Where the sentence is explained by a table."""
 
 
