@@ -71,7 +71,8 @@ def content_of(path: Path) -> bytes | None:
     """
     try:
         return read_file(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        # A folder of runs that is a file has no register; who writes there says what is wrong.
         return None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error

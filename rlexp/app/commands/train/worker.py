@@ -38,7 +38,7 @@ from rlexp.store.runs import other_user, read_definition, read_run, read_spec
 
 EVERY = 2.0
 """Seconds between two checks of the queue."""
-FIRST_WITHIN = 30.0
+FIRST_WITHIN = 10.0
 """Seconds within which a command queues its first run or holds the lock of its experiment."""
 
 
