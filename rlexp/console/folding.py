@@ -9,7 +9,10 @@ from rich.segment import Segment
 
 INDENT = "  "
 """What further lines of a folded line have in front, in addition to the indentation of the first."""
-COMMAND = re.compile(r"(?<=: )(?:rlexp|git|pip|pipx|uv|python|optuna-dashboard) .*$")
+COMMAND = re.compile(
+    r"(?<=: )(?:[A-Z_]+=\S+ )?"
+    r"(?:rlexp|git|pip|pipx|uv|python|optuna-dashboard|wandb sync|mlflow ui|tensorboard --logdir) .*$"
+)
 """A command at the end of a line, which the user may paste into a shell."""
 UNIT = re.compile(r"(\s*)((?:(?<!\w)'[^'\n]*'(?!\w)|\S)+)")
 """Spaces, and a word or a text in quotes. A command in quotes is only whole when nothing breaks it."""

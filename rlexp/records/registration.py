@@ -86,6 +86,11 @@ class SealedStudy:
         return frozenset(c.task for c in self.configurations)
 
     @property
+    def alpha(self) -> float:
+        """The level of the verdicts."""
+        return float(self.settings["alpha"])
+
+    @property
     def metric(self) -> str:
         """The name of the metric that decides."""
         return str(self.settings["metrics"][0])

@@ -152,6 +152,22 @@ def test_a_folded_command_is_the_same_command(width: int) -> None:
     assert command == shlex.split("\n".join(others).replace("\\\n", ""))
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "WANDB_MODE=offline wandb sync runs/duel/trackers/wandb-acc365a4/wandb",
+        "mlflow ui --backend-store-uri 'sqlite:////a folder/mlflow.db'",
+        "tensorboard --logdir 'a folder/tensorboard'",
+    ],
+)
+def test_a_folded_command_of_a_tracker_is_the_same_command(command: str) -> None:
+    """A command of another program is continued with backslashes, too."""
+    _, *others = folded(f"duel in wandb: the data is local; to see it: {command}", 50)
+    start = next(n for n, line in enumerate(others) if command.split(maxsplit=1)[0] in line)
+    read = shlex.split("\n".join(others[start:]).replace("\\\n", ""))
+    assert shlex.split(command) == read
+
+
 def test_a_command_in_quotes_stays_whole() -> None:
     """A sentence is folded between words, but not inside of a quoted command."""
     line = "rlexp: the runs' folder matches no name; see 'rlexp ls --columns a,b' for all of them"

@@ -32,7 +32,7 @@ from rlexp.app.execution.verdict_reach import missing_reach
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.looks import advice_on_looks
-from rlexp.app.reading.protocols import protocol_of_plan
+from rlexp.app.reading.protocols import alpha_of_plan, protocol_of_plan
 from rlexp.app.reading.summary import StoredEntry, read_entries
 from rlexp.app.tracking.mirror_client import mirroring
 from rlexp.app.workspace import Workspace
@@ -379,7 +379,7 @@ def make_run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
-        reach=missing_reach([*plan.missing, *plan.done]),
+        reach=missing_reach([*plan.missing, *plan.done], alpha_of_plan(experiment, layout)),
         looks=advice_on_looks(plan.missing, tasks, layout),
         protocol=None if experiment is None else protocol_of_plan(experiment, layout),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),

@@ -18,15 +18,17 @@ ALPHA = 0.05
 """The usual level of verdicts; that of `conf/report.yaml` is read when labels are compared."""
 
 
-def missing_reach(specs: Iterable[RunSpec]) -> str | None:
+def missing_reach(specs: Iterable[RunSpec], alpha: float | None = None) -> str | None:
     """Why no verdict is possible with the planned seeds.
 
     Args:
         specs: The runs of one phase, missing and done.
+        alpha: The level of the verdicts; None is the usual one.
 
     Returns:
         None if a verdict is possible, for a single label, and for other phases than the test.
     """
+    alpha = ALPHA if alpha is None else alpha
     runs, labels_by_task = Counter[str](), dict[str, set[str]]()
     for spec in specs:
         if spec.phase is not Phase.TEST:
@@ -40,10 +42,10 @@ def missing_reach(specs: Iterable[RunSpec]) -> str | None:
     seeds, tasks, pairs = min(runs.values()), len(labels_by_task), labels * (labels - 1) // 2
     correction = correction_of(labels)
     p = smallest_adjusted_p(smallest_p_of_seeds(seeds, tasks), correction, pairs, labels)
-    if p <= ALPHA:
+    if p <= alpha:
         return None
-    needed = seeds_to_decide(tasks, pairs, ALPHA, correction, labels)
+    needed = seeds_to_decide(tasks, pairs, alpha, correction, labels)
     return (
         f"{format_count(seeds, 'seed')} per label cannot decide between {labels} labels: the "
-        f"smallest possible p-value is {p:.3g}, above {ALPHA:g}; {needed} seeds or more can"
+        f"smallest possible p-value is {p:.3g}, above {alpha:g}; {needed} seeds or more can"
     )

@@ -1,6 +1,7 @@
 """Finds the registrations to which experiments belong, and what deviates from them."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from rlexp.errors import RlexpError
@@ -73,6 +74,16 @@ def registered_experiment(
         return None
     deviations = deviations_of(registration, experiment, records)
     return RegisteredExperiment.of(experiment.name, registration, register, deviations)
+
+
+def alpha_of_plan(experiment: Experiment | None, layout: Layout) -> float | None:
+    """The level that the protocol of an experiment has sealed; None without one."""
+    if experiment is not None:
+        with suppress(RlexpError):
+            registration = read_protocols(layout).named(experiment.name)
+            if registration is not None and registration.root == experiment.seeds.root:
+                return registration.study.alpha
+    return None
 
 
 def protocol_of_plan(experiment: Experiment, layout: Layout) -> str | None:

@@ -56,14 +56,16 @@ class RememberedMember:
     Attributes:
         record: Its record, which the scan remembers.
         measurements: Whether it has what its learner logged.
+        brief: Whether it lacks what the run used of its machine.
         member: The planned run.
     """
 
     record: RunRecord
     measurements: bool
+    brief: bool
     member: PlannedRun
 
-    def serves(self, run: ScannedRun, *, measurements: bool) -> bool:
+    def serves(self, run: ScannedRun, *, measurements: bool, brief: bool) -> bool:
         """Whether the planned run is that of a scanned run."""
         return (
             # The memory of the scan returns the same object while no file of the run changes.
@@ -71,7 +73,7 @@ class RememberedMember:
             and run.stored.record is self.record
             and (run.configuration, run.problem)
             == (self.member.configuration, self.member.problem)
-            and measurements == self.measurements
+            and (measurements, brief) == (self.measurements, self.brief)
         )
 
 
@@ -82,10 +84,13 @@ class EvidenceMemory:
     Attributes:
         scans: The ended runs, by experiment.
         members: The planned runs, by their folders.
+        lasting: Whether there is a next time. Ended runs are then kept without measurements, which would
+            take most of the memory; otherwise, they are read together with their measurements.
     """
 
     scans: dict[str, ScanMemory] = field(default_factory=lambda: defaultdict(ScanMemory))
     members: dict[RunPaths, RememberedMember] = field(default_factory=dict)
+    lasting: bool = True
 
 
 def collect_evidence(
@@ -124,10 +129,10 @@ def collect_evidence(
     """
     parsed_targets = [read_target(text) for text in dict.fromkeys(targets)]
     # Measurements are read together with the runs. Most targets have test runs: where the phase
-    # turns out to be another one, its runs are read again. A process that remembers runs keeps them
-    # without measurements, which would take most of its memory.
+    # turns out to be another one, its runs are read again.
     expected = phase or Phase.TEST
-    together = measurements and memory is None
+    lasting = memory is not None and memory.lasting
+    together = measurements and not (lasting or brief or scanned is not None)
     scans = _scans(
         parsed_targets,
         workspace,
@@ -292,12 +297,12 @@ def _members(
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
                 known = memory.get(run.stored.paths)
-                if known is None or not known.serves(run, measurements=measurements):
+                if known is None or not known.serves(run, measurements=measurements, brief=brief):
                     member = _member(scan.paths, run, provenances, with_usage=not brief)
                     if measurements and separately:
                         series = logged_series(with_measurements(run.stored))
                         member = replace(member, series=series)
-                    known = RememberedMember(run.stored.record, measurements, member)
+                    known = RememberedMember(run.stored.record, measurements, brief, member)
                     memory[run.stored.paths] = known
                 yield known.member
 

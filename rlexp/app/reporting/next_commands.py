@@ -176,8 +176,8 @@ def sequential_comparison(
     )
 
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
-    # Further seeds would deviate from a registered protocol.
-    if evidence.protocols.experiments:
+    # Further seeds would deviate from a registered protocol, and a changed register may hide one.
+    if evidence.protocols.experiments or evidence.protocols.problems:
         return None
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None

@@ -201,13 +201,15 @@ class MirrorClient:
         # `require` raises the problem of a required tracker as an error, so it is not noted too.
         required = self._request.trackers.built[name].required and name not in self._opened
         if self._observer and answer["kind"] == "problem" and first and not required:
-            self._observer.note(f"{name}: {answer['text']}; {self._consequence(name)}")
+            self._observer.note(f"{name}: {answer['text']}; {self._consequence(answer)}")
 
-    def _consequence(self, tracker: str) -> str:
+    def _consequence(self, answer: Mapping[str, Any]) -> str:
         """What happens after a problem of a tracker."""
-        if not self._request.once or not self._request.retries:
+        if not self._request.once:
             return "runs and records continue without it"
-        usual = self._request.trackers.built[tracker].wait
+        if not answer.get("again"):
+            return "it is not tried again"
+        usual = self._request.trackers.built[str(answer["tracker"])].wait
         seconds = usual if self._request.wait is None else self._request.wait
         return f"it is tried again for at most {seconds:g} s, and Ctrl-C ends that"
 

@@ -445,7 +445,7 @@ class Mirror:
                 if last:
                     return
             except (TrackerUnreachable, OSError) as error:
-                self._report_problem(error)
+                self._report_problem(error, again=self.retries)
                 self._failures += 1
                 if not self.retries:
                     return
@@ -469,11 +469,11 @@ class Mirror:
         if self.problem:
             self.answer(self.name, "problem", text=self.problem)
 
-    def _report_problem(self, error: Exception) -> None:
+    def _report_problem(self, error: Exception, *, again: bool = False) -> None:
         expected = isinstance(error, RlexpError | OSError)
         text = str(error) if expected else f"{type(error).__name__}: {error}"
         self.problem = " ".join(text.split())[:400]
-        self.answer(self.name, "problem", text=self.problem)
+        self.answer(self.name, "problem", text=self.problem, again=again)
 
 
 AnswerReaderOf = Callable[[Workspace], AnswerReader]

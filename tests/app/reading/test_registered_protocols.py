@@ -10,8 +10,13 @@ from protocol_samples import LABELS, SETTINGS, registered_runs, registration
 from quick_parts import quick_parts
 from stored_runs import STARTED, configuration, study
 
+from rlexp.app.execution.verdict_reach import missing_reach
+from rlexp.app.reading.protocols import alpha_of_plan
 from rlexp.app.workspace import Workspace
+from rlexp.errors import RecordError
+from rlexp.protocol.seeds import Phase
 from rlexp.store.protocols import enter_registration, read_protocols
+from rlexp.store.runs import read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 DUEL = registration()
@@ -294,3 +299,46 @@ def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:
         text = give(workspace.folder, *words)
         assert "seeds.test=" not in text
         assert "--adaptive" not in text
+
+
+def test_a_typed_setting_has_a_report_of_its_own(tmp_path: Path) -> None:
+    """A typed default replaces the sealed value, so the report without it is not used again."""
+    workspace = study(tmp_path)
+    sealed = registration(settings={**SETTINGS, "alpha": 0.3})
+    enter_registration(workspace.layout, sealed)
+    registered_runs(workspace.layout, sealed)
+    quickly = ("report", "duel", "--set", "repetitions=50_000")
+    assert ": kept." in give(workspace.folder, *quickly)
+    typed = give(workspace.folder, *quickly, "--set", "alpha=0.05")
+    assert "alpha 0.05 instead of 0.3" in typed
+    assert "--set alpha=0.05" in typed.splitlines()[-1]
+
+
+def test_a_plan_is_judged_at_the_sealed_level(workspace: Workspace) -> None:
+    """Three seeds decide at a level of 0.3 that a protocol seals, and not at the usual one."""
+    strict = registration("strict", seeds=3)
+    mild = registration("mild", seeds=3, settings={**SETTINGS, "alpha": 0.3})
+    for sealed in (strict, mild):
+        enter_registration(workspace.layout, sealed)
+        registered_runs(workspace.layout, sealed, seeds=3)
+    reach = [
+        missing_reach(
+            (spec for _, spec in experiment.specs(Phase.TEST)),
+            alpha_of_plan(experiment, workspace.layout),
+        )
+        for experiment in (
+            read_experiment(workspace.layout.experiment(name)) for name in ("strict", "mild")
+        )
+    ]
+    assert "above 0.05" in str(reach[0])
+    assert reach[1] is None
+
+
+def test_a_changed_register_offers_no_further_seeds(workspace: Workspace) -> None:
+    """A changed line may hide a protocol: no command adds seeds, and `--adaptive` is refused."""
+    registered_runs(workspace.layout, DUEL)
+    file = workspace.layout.protocols
+    file.write_bytes(file.read_bytes().replace(b'"alpha":0.05', b'"alpha":0.06'))
+    assert "--adaptive" not in give(workspace.folder, "show", "duel")
+    with pytest.raises(RecordError, match="which a protocol may forbid"):
+        rlexp(workspace.folder, "compare", "duel", "--adaptive", "--dry-run")

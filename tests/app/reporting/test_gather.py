@@ -10,7 +10,12 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, Stored, configuration, ended, evaluated, failed, stored, study
 
 from rlexp.app.reading.experiment_scan import read_intact, with_measurements
-from rlexp.app.reporting.evidence import Target, collect_evidence, read_target
+from rlexp.app.reporting.evidence import (
+    EvidenceMemory,
+    Target,
+    collect_evidence,
+    read_target,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ProtocolError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -229,7 +234,10 @@ def test_measurements_are_read_together_with_their_run(
         return original_open(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", record_and_open)
-    (member,) = collect_evidence(["alpha"], None, study(tmp_path), measurements=True).members
+    once = EvidenceMemory(lasting=False)
+    (member,) = collect_evidence(
+        ["alpha"], None, study(tmp_path), measurements=True, memory=once
+    ).members
     monkeypatch.undo()
     assert member.record == expected
     assert (briefly.torn, briefly.quarantined) == (

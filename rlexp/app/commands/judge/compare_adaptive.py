@@ -403,6 +403,9 @@ def _experiment(request: AdaptiveRequest) -> str:
 
 
 def _refuse_registered(evidence: Evidence) -> None:
+    # A changed register may hide the registration of this experiment.
+    for problem in evidence.protocols.problems:
+        raise RecordError(f"--adaptive adds seeds, which a protocol may forbid: {problem}")
     for registered in evidence.protocols.experiments:
         seeds = len(registered.registration.study.test_seeds)
         raise ConfigError(

@@ -289,7 +289,7 @@ def _result(
         same_study=counted.same_study,
         unchanged=unchanged,
         head=register.head,
-        reach=missing_reach(planned.specs()),
+        reach=missing_reach(planned.specs(), study.alpha),
         next=_next(registration, request, workspace),
     )
 

@@ -30,7 +30,7 @@ from rlexp.app.reporting.build import (
 )
 from rlexp.app.reporting.evidence import EvidenceMemory, collect_evidence, read_target
 from rlexp.app.reporting.films import film_addresses, stamp_of_films, with_films
-from rlexp.app.reporting.next_commands import card_commands, winner_overrides
+from rlexp.app.reporting.next_commands import card_commands, set_options, winner_overrides
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.tracking.report_attachment import ReportAttachment, attach_report
 from rlexp.app.workspace import Workspace
@@ -307,7 +307,8 @@ def _next(
     commands = []
     if len(summary.labels) > 1:
         phase = ["--phase", request.phase] if request.phase else []
-        words = ["rlexp", "compare", *request.targets, *phase, *workspace.permission]
+        settings = set_options(request.overrides)
+        words = ["rlexp", "compare", *request.targets, *phase, *settings, *workspace.permission]
         commands.append(NextCommand(why="compare in the terminal", command=shlex.join(words)))
     later = dict.fromkeys(tracker.command for tracker in attached if tracker.command)
     commands += [NextCommand(why="attach the report in the trackers", command=c) for c in later]
@@ -336,6 +337,8 @@ def _cache(
         # Relative names of `output` and `figures` refer to the current folder.
         "from": str(Path.cwd()),
         "settings": parts.composed,
+        # A setting that the command names replaces the sealed one of a protocol, also where it is the default.
+        "chosen": sorted(parts.chosen),
         "protocols": sum_of_file(workspace.layout.protocols),
     }
     names = dict.fromkeys(read_target(text).experiment for text in request.targets)
@@ -379,7 +382,7 @@ def compute_report(
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
     """
-    memory = ReportMemory()
+    memory = ReportMemory(evidence=EvidenceMemory(lasting=False))
     evidence = _evidence(request, parts, workspace, memory, enter=enter)
     return evidence, _study(request, parts, workspace, memory, evidence)
 

@@ -44,7 +44,7 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.page.html import ListedExperiment, LiveContent, RenderedPage, render_page
-from rlexp.store.catalogue import stamp_of_tree
+from rlexp.store.catalogue import numbers_of_file, stamp_of_tree
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
@@ -275,8 +275,13 @@ class ExperimentView:
         stamp = stamp_of_tree(os.path.realpath(self.paths.folder), ANY_TIME, files=IGNORED)
         if stamp is None:
             return None
-        films = stamp_of_films(self._viewer.workspace.folder, ANY_TIME)
-        return f"{stamp} {films} {is_held(self.paths.lock)}"
+        workspace = self._viewer.workspace
+        films = stamp_of_films(workspace.folder, ANY_TIME)
+        registers = [
+            numbers_of_file(str(file))
+            for file in (workspace.layout.looks, workspace.layout.protocols)
+        ]
+        return f"{stamp} {films} {registers} {is_held(self.paths.lock)}"
 
     def _make_page(self) -> ViewedPage:
         former, state = self.page.value, self.state.latest(patience=None)
