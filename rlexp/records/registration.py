@@ -17,6 +17,8 @@ from rlexp.records.integrity import SHORT
 
 DECIDING = ("iqm", "interval", "level", "alpha", "margin", "repetitions", "seed", "normalisation")
 """The settings of reports, besides the metrics, that can change a verdict or an interval."""
+METRIC_DEFINITIONS = "metric_definitions"
+"""The sealed setting with the class and the values of every metric, by name."""
 TEST = "permutation test"
 """The test of the verdicts, which is the same in every report."""
 PURPOSE = "root of test seeds"
@@ -44,8 +46,8 @@ class SealedStudy:
         configurations: The configurations with their labels and budgets.
         seeds: The test seeds: a number, or a list.
         failures: How failed runs count.
-        settings: The settings of reports that decide a verdict, and the names of the `metrics`, of
-            which the first one decides.
+        settings: The settings of reports that decide a verdict, the names of the `metrics`, of
+            which the first one decides, and the definitions of these metrics.
     """
 
     question: str
@@ -84,6 +86,14 @@ class SealedStudy:
     def tasks(self) -> frozenset[str]:
         """The tasks."""
         return frozenset(c.task for c in self.configurations)
+
+    @property
+    def metric_definitions(self) -> dict[str, dict[str, Any]]:
+        """The class (`_target_`) and the values of every sealed metric, by name.
+
+        Empty where an earlier version of rlexp, which sealed the names alone, registered the study.
+        """
+        return dict(self.settings.get(METRIC_DEFINITIONS, {}))
 
     @property
     def metric(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rlexp.records.deviations import changed_value, setting_text
 from rlexp.records.integrity import SHORT
+from rlexp.records.metric_definition import definition_of_metric
 from rlexp.records.registration import DECIDING, RegisteredExperiment
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, ProtocolCheck, Table, TableColumn, Tone
@@ -70,10 +71,22 @@ def _of_report(registered: RegisteredExperiment, report: ReportContext) -> Itera
     metric = next(iter(report.metrics))
     if metric != registered.registration.study.metric:
         yield changed_value("metric", registered.registration.study.metric, metric)
+    yield from _of_metrics(registered, report)
     for key in DECIDING:
         used = getattr(report.settings, key)
         if key in sealed and used != sealed[key]:
             yield changed_value(key, sealed[key], used)
+
+
+def _of_metrics(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
+    """The sealed metrics with another class, or with other values."""
+    for name, sealed in registered.registration.study.metric_definitions.items():
+        if name not in report.metrics:
+            continue
+        used = definition_of_metric(report.metrics[name])
+        for key in dict.fromkeys((*sealed, *used)):
+            if sealed.get(key) != used.get(key):
+                yield changed_value(f"metric.{name}.{key}", sealed.get(key), used.get(key))
 
 
 def _of_labels(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:

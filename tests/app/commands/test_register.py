@@ -300,3 +300,18 @@ def test_the_time_of_a_registration_is_now(folder: Path) -> None:
     workspace: Workspace = study(folder)
     (registration,) = read_protocols(workspace.layout).registrations
     assert STARTED < registration.time
+
+
+def test_a_registration_seals_the_values_of_metrics(folder: Path) -> None:
+    """Another value of a metric in `conf/report.yaml` is another study, with other test seeds."""
+    first = give_json(folder, "registered-protocol", *REGISTER)
+    sealed = first["settings"]["metric_definitions"]["optimality_gap"]
+    assert {"_target_": "rlexp.metrics.optimality_gap.OptimalityGap", "gamma": 1.0} == sealed
+    metric = folder / "conf/metric"
+    metric.mkdir(parents=True)
+    text = f"optimality_gap:\n  _target_: {sealed['_target_']}\n  gamma: 2.0\n"
+    (metric / "optimality_gap.yaml").write_text(text)
+    second = give_json(folder, "registered-protocol", "register", "second", *REGISTER[2:])
+    assert first["root"] != second["root"]
+    # The cut of the IQM is the setting `iqm`, and is sealed there.
+    assert "cut" not in first["settings"]["metric_definitions"]["iqm"]

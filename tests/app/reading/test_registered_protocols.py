@@ -11,6 +11,7 @@ from quick_parts import quick_parts
 from stored_runs import STARTED, configuration, study
 
 from rlexp.app.workspace import Workspace
+from rlexp.records.registration import METRIC_DEFINITIONS
 from rlexp.store.protocols import enter_registration, read_protocols
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -97,6 +98,39 @@ def test_a_changed_setting_of_the_workspace_does_not_deviate(workspace: Workspac
     settings += "".join(f"{key}: {value}\n" for key, value in rest.items())
     (folder / "report.yaml").write_text(settings)
     assert f"{TITLE}: kept" == said(workspace, "compare", "duel")
+
+
+@pytest.fixture
+def sealed_gap(workspace: Workspace) -> str:
+    """A finished protocol whose metric, the optimality gap, was sealed with gamma 20; its title."""
+    gap = {"_target_": "rlexp.metrics.optimality_gap.OptimalityGap", "gamma": 20.0}
+    names = ["optimality_gap", "iqm"]
+    settings = {**SETTINGS, "metrics": names, METRIC_DEFINITIONS: {"optimality_gap": gap}}
+    sealed = registration("gap", nonce="another beacon", settings=settings)
+    enter_registration(workspace.layout, sealed)
+    registered_runs(workspace.layout, sealed)
+    return "gap (hash"
+
+
+def test_a_metric_is_sealed_with_its_values(workspace: Workspace, sealed_gap: str) -> None:
+    """The sealed gamma is used; another one of the command, also the packaged one, deviates."""
+    text = said(workspace, "compare", "gap")
+    assert text.startswith(sealed_gap)
+    assert text.endswith("): kept")
+    word = "metric.optimality_gap.gamma=1.0"
+    text = said(workspace, "compare", "gap", "--set", word)
+    assert text.endswith("deviates: metric.optimality_gap.gamma 1 instead of 20")
+
+
+def test_a_sealed_metric_of_another_class_deviates(workspace: Workspace, sealed_gap: str) -> None:
+    """A later `conf/metric` that names another class under the sealed name is named."""
+    folder = workspace.folder / "conf/metric"
+    folder.mkdir(parents=True)
+    text = "optimality_gap:\n  _target_: rlexp.metrics.mean.Mean\n"
+    (folder / "optimality_gap.yaml").write_text(text)
+    shown = said(workspace, "compare", "gap")
+    assert shown.startswith(sealed_gap)
+    assert "metric.optimality_gap._target_ rlexp" in shown
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,10 @@ from rlexp.config.study_file import (
 )
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.metric_definition import definition_of_metric
 from rlexp.records.registration import (
     DECIDING,
+    METRIC_DEFINITIONS,
     TEST,
     ProtocolRegister,
     RegisteredExperiment,
@@ -210,7 +212,12 @@ def _study(request: RegisterRequest, workspace: Workspace) -> tuple[SealedStudy,
         configurations=planned.experiment.configurations,
         seeds=planned.experiment.seeds.test,
         failures=planned.experiment.failures,
-        settings={"metrics": list(parts.metrics), "test": TEST, **settings},
+        settings={
+            "metrics": list(parts.metrics),
+            METRIC_DEFINITIONS: {n: definition_of_metric(m) for n, m in parts.metrics.items()},
+            "test": TEST,
+            **settings,
+        },
     )
     return study, planned
 
