@@ -219,7 +219,9 @@ def test_other_configurations_on_the_sealed_seeds_are_counted(workspace: Workspa
     give(workspace.folder, "rm", "tried", "--yes")
     registered_runs(workspace.layout, DUEL)
     text = said(workspace, "compare", "duel")
-    assert text.endswith("deviates: 2 other configurations were tried on its test seeds")
+    deviation = "deviates: 2 other configurations were tried on its test seeds"
+    assert text.endswith(deviation)
+    assert f"): {deviation}\n" in give(workspace.folder, "verify")
 
 
 def test_a_second_registration_of_the_study_is_counted(workspace: Workspace) -> None:
@@ -318,7 +320,9 @@ def test_unfinished_runs_are_kept_so_far(workspace: Workspace) -> None:
     for seed in (3, 4):
         for file in sorted(runs.run(seed).folder.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()
-    assert f"{TITLE}: kept so far, 8 of 10 runs have ended" == said(workspace, "compare", "duel")
+    so_far = "kept so far, 8 of 10 runs have ended"
+    assert f"{TITLE}: {so_far}" == said(workspace, "compare", "duel")
+    assert f"): {so_far}\n" in rlexp(workspace.folder, "verify").out
 
 
 def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:

@@ -310,7 +310,7 @@ def _registered(
 ) -> RegisteredExperiment | None:
     if scan.experiment is None:
         return None
-    records = [run.record for run in _stored(scan) if run.record.spec.phase is Phase.TEST]
+    records = [stored.record for _, stored in scan.entries(Phase.TEST)]
     return registered_experiment(scan.experiment, records, register, workspace.layout)
 
 
@@ -319,7 +319,7 @@ def _verified_protocol(
 ) -> VerifiedProtocol:
     found = [r for r in registered if r.registration.root == registration.root]
     deviations = tuple(d for experiment in found for d in experiment.deviations)
-    state = f"deviates: {'; '.join(deviations)}" if deviations else "kept"
+    state = "; ".join(dict.fromkeys(experiment.state for experiment in found))
     study = registration.study
     return VerifiedProtocol(
         protocol=registration.protocol,
@@ -330,7 +330,7 @@ def _verified_protocol(
         deviations=deviations,
         verdict=(
             f"protocol {registration.protocol} (hash {study.hash[:SHORT]}, registered "
-            f"{registration.registered}): {state if found else 'no runs here'}"
+            f"{registration.registered}): {state or 'no runs here'}"
         ),
     )
 
