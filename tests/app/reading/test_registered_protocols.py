@@ -8,9 +8,11 @@ import pytest
 from command_line import give, give_json, rlexp
 from protocol_samples import LABELS, SETTINGS, registered_runs, registration
 from quick_parts import quick_parts
+from sealed_runs import edit, sealed
 from stored_runs import STARTED, configuration, study
 
 from rlexp.app.workspace import Workspace
+from rlexp.errors import RecordError
 from rlexp.records.registration import METRIC_DEFINITIONS
 from rlexp.store.protocols import enter_registration, read_protocols
 
@@ -106,9 +108,9 @@ def sealed_gap(workspace: Workspace) -> str:
     gap = {"_target_": "rlexp.metrics.optimality_gap.OptimalityGap", "gamma": 20.0}
     names = ["optimality_gap", "iqm"]
     settings = {**SETTINGS, "metrics": names, METRIC_DEFINITIONS: {"optimality_gap": gap}}
-    sealed = registration("gap", nonce="another beacon", settings=settings)
-    enter_registration(workspace.layout, sealed)
-    registered_runs(workspace.layout, sealed)
+    of_gap = registration("gap", nonce="another beacon", settings=settings)
+    enter_registration(workspace.layout, of_gap)
+    registered_runs(workspace.layout, of_gap)
     return "gap (hash"
 
 
@@ -332,3 +334,30 @@ def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:
         text = give(workspace.folder, *words)
         assert "seeds.test=" not in text
         assert "--adaptive" not in text
+
+
+def test_a_registered_experiment_keeps_its_runs(workspace: Workspace) -> None:
+    """`rlexp rm` refuses a protocol and its runs, and `rlexp verify` does not suggest it."""
+    runs = registered_runs(workspace.layout, DUEL)
+    run = runs.run(3).folder
+    for target in ("duel", f"duel/{run.name}"):
+        for words in ((target,), (target, "--yes")):
+            with pytest.raises(
+                RecordError, match="duel is a registered protocol and keeps its runs"
+            ):
+                rlexp(workspace.folder, "rm", *words)
+    assert run.is_dir()
+
+
+def test_no_removal_of_a_registered_run_is_suggested(workspace: Workspace) -> None:
+    """`rlexp verify` suggests to remove a faulty run only where `rlexp rm` would do it."""
+    runs = sealed(workspace.folder, DUEL.protocol)
+    edit(runs.run(2).attempt(1).journal, "21.0", "91.0")
+    verified = rlexp(workspace.folder, "verify", "duel")
+    assert 1 == verified.code
+    assert "edited" in verified.out
+    assert "rlexp rm" not in verified.out
+    workspace.layout.protocols.unlink()
+    assert "rlexp rm" in rlexp(workspace.folder, "verify", "duel").out
+    give(workspace.folder, "rm", "duel", "--yes")
+    assert not runs.paths.folder.exists()
