@@ -108,7 +108,36 @@ def test_the_same_command_again_changes_nothing(folder: Path) -> None:
     again = give_json(folder, "registered-protocol", *REGISTER)
     assert (False, True) == (first.pop("unchanged"), again.pop("unchanged"))
     assert first == again
-    assert "duel was registered before" in give(folder, *REGISTER)
+    text = give(folder, *REGISTER)
+    assert "duel was registered before" in text
+    assert "was not recorded" not in text
+
+
+def test_a_source_that_comes_later_is_not_recorded(folder: Path) -> None:
+    """The same command with another `--nonce-source` says that the source was not recorded."""
+    give(folder, *REGISTER)
+    text = give(folder, *REGISTER, "--nonce-source", "drand round 4000000")
+    assert "the source of the nonce was not recorded" in " ".join(text.split())
+    (registration,) = read_protocols(Layout(folder / "runs")).registrations
+    assert registration.nonce_source is None
+    given = give_json(folder, "registered-protocol", *REGISTER, "--nonce-source", "drand")
+    assert (True, None) == (given["source_dropped"], given["nonce_source"])
+
+
+def test_a_report_file_that_includes_itself_is_refused(folder: Path) -> None:
+    """`conf/report.yaml` with itself among its defaults gives one line, and no traceback."""
+    (folder / "conf").mkdir()
+    (folder / "conf/report.yaml").write_text("defaults: [report, _self_]\nmargin: 3\n")
+    message = refused(folder, *REGISTER)
+    assert (
+        "conf/report.yaml: this file includes itself: take report out of its defaults" in message
+    )
+    assert "\n" not in message
+    (folder / "conf/report.yaml").write_text("defaults: [a, _self_]\n")
+    (folder / "conf/a.yaml").write_text("defaults: [b, _self_]\n")
+    (folder / "conf/b.yaml").write_text("defaults: [a, _self_]\n")
+    message = refused(folder, *REGISTER)
+    assert "conf: the defaults of a file lead back to the file itself" in message
 
 
 @pytest.mark.parametrize(
