@@ -351,6 +351,8 @@ def hydra_session(
         complete = [f"hydra.searchpath=[{roots}]", *overrides]
         try:
             return hydra_compose(entry, overrides=complete, return_hydra_config=hydra)
+        except RecursionError as error:
+            raise _endless_defaults(folder) from error
         except (HydraException, OmegaConfBaseException, ValueError, YAMLError) as error:
             raise _explain_hydra_error(error, overrides, folder, entry) from error
 
@@ -433,6 +435,33 @@ def _unknown_override(text: str, key: str, value: str, base: Any, folder: Path) 
             command="rlexp config list",
         )
     return unknown_key(key, base, value)
+
+
+def _endless_defaults(folder: Path) -> ConfigError:
+    """An error about a file whose list of defaults leads back to the file itself."""
+    for file in sorted((folder / "conf").rglob("*.yaml")):
+        if file.stem in _defaults(file):
+            return ConfigError(
+                f"{file}: this file includes itself: take {file.stem} out of its defaults; it already "
+                "stands in place of the packaged file, so write all keys of that file into it"
+            )
+    return ConfigError(
+        f"{folder / 'conf'}: the defaults of a file lead back to the file itself: take out the entry "
+        "that closes the circle"
+    )
+
+
+def _defaults(file: Path) -> list[str]:
+    """The files that a file names in its list of defaults."""
+    from yaml import YAMLError, safe_load
+
+    try:
+        content = safe_load(file.read_text())
+    except (OSError, ValueError, YAMLError):
+        return []
+    defaults = content.get("defaults") if isinstance(content, dict) else None
+    entries = defaults if isinstance(defaults, list) else []
+    return [name for name in entries if isinstance(name, str)]
 
 
 def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:

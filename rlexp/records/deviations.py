@@ -6,6 +6,7 @@ from typing import Any
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import Plain
 from rlexp.protocol.seeds import Phase
+from rlexp.records.look import Look
 from rlexp.records.registration import Registration, SealedStudy
 from rlexp.records.run import RunRecord
 from rlexp.text import format_count, format_ranges, join_first_names
@@ -17,7 +18,10 @@ MOST_NAMED = 3
 
 
 def deviations_of(
-    registration: Registration, experiment: Experiment, records: Iterable[RunRecord]
+    registration: Registration,
+    experiment: Experiment,
+    records: Iterable[RunRecord],
+    looks: Iterable[Look],
 ) -> tuple[str, ...]:
     """The deviations of an experiment from its registration, each as a short text.
 
@@ -25,6 +29,7 @@ def deviations_of(
         registration: The registration.
         experiment: The experiment that belongs to it.
         records: The records of its test runs.
+        looks: The looks of the register.
     """
     study = registration.study
     return (
@@ -33,6 +38,7 @@ def deviations_of(
         *dict.fromkeys(_of_configurations(study, experiment)),
         *_of_failures(study, experiment),
         *_of_time(registration, list(records)),
+        *_of_looks(registration, experiment, looks),
     )
 
 
@@ -111,3 +117,16 @@ def _of_time(registration: Registration, records: Sequence[RunRecord]) -> Iterat
     early = [r for r in records if r.started is not None and r.started < registration.time]
     if early:
         yield f"{len(early):,} of {format_count(len(records), 'run')} {BEFORE}"
+
+
+def _of_looks(
+    registration: Registration, experiment: Experiment, looks: Iterable[Look]
+) -> Iterator[str]:
+    """How many configurations that were not registered were tried on the sealed seeds."""
+    sealed = {c.fingerprint for c in registration.study.configurations}
+    # Changed and added configurations of the experiment itself are named already.
+    present = {c.fingerprint for c in experiment.configurations}
+    others = {look.configuration for look in looks if look.root == registration.root}
+    if others := others - sealed - present:
+        verb = "was" if len(others) == 1 else "were"
+        yield f"{format_count(len(others), 'other configuration')} {verb} tried on its test seeds"

@@ -4,7 +4,8 @@ The root is derived from the hash of the study and from a nonce that others made
 know these test seeds before both exist.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,9 +15,13 @@ from rlexp.protocol.experiment import Configuration, Failures
 from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.seeds import Phase, Seeds
 from rlexp.records.integrity import SHORT
+from rlexp.records.run import RunRecord
+from rlexp.text import format_count
 
 DECIDING = ("iqm", "interval", "level", "alpha", "margin", "repetitions", "seed", "normalisation")
 """The settings of reports, besides the metrics, that can change a verdict or an interval."""
+METRIC_DEFINITIONS = "metric_definitions"
+"""The sealed setting with the class and the values of every metric, by name."""
 TEST = "permutation test"
 """The test of the verdicts, which is the same in every report."""
 PURPOSE = "root of test seeds"
@@ -44,8 +49,8 @@ class SealedStudy:
         configurations: The configurations with their labels and budgets.
         seeds: The test seeds: a number, or a list.
         failures: How failed runs count.
-        settings: The settings of reports that decide a verdict, and the names of the `metrics`, of
-            which the first one decides.
+        settings: The settings of reports that decide a verdict, the names of the `metrics`, of
+            which the first one decides, and the definitions of these metrics.
     """
 
     question: str
@@ -89,6 +94,14 @@ class SealedStudy:
     def alpha(self) -> float:
         """The level of the verdicts."""
         return float(self.settings["alpha"])
+
+    @property
+    def metric_definitions(self) -> dict[str, dict[str, Any]]:
+        """The class (`_target_`) and the values of every sealed metric, by name.
+
+        Empty where an earlier version of rlexp, which sealed the names alone, registered the study.
+        """
+        return dict(self.settings.get(METRIC_DEFINITIONS, {}))
 
     @property
     def metric(self) -> str:
@@ -212,6 +225,8 @@ class RegisteredExperiment:
         on_tasks: Number of registrations that share a task with it, itself included.
         same_study: Number of registrations of the same study, itself included.
         deviations: The deviations of the definition and of the runs, each as a short text.
+        runs: Number of planned runs that are judged; 0 for a plan.
+        ended: Number of them that will not be attempted again.
     """
 
     experiment: str
@@ -220,6 +235,8 @@ class RegisteredExperiment:
     on_tasks: int
     same_study: int
     deviations: tuple[str, ...]
+    runs: int = 0
+    ended: int = 0
 
     @classmethod
     def of(
@@ -228,8 +245,9 @@ class RegisteredExperiment:
         registration: Registration,
         register: ProtocolRegister,
         deviations: tuple[str, ...],
+        records: Collection[RunRecord] = (),
     ) -> Self:
-        """An experiment, with its registration counted among the others of the register."""
+        """An experiment with the records of its planned test runs, and with its registration counted among the others of the register."""
         on_tasks = register.on_tasks_of(registration)
         return cls(
             experiment=experiment,
@@ -238,6 +256,8 @@ class RegisteredExperiment:
             on_tasks=len(on_tasks),
             same_study=len(register.same_study(registration)),
             deviations=deviations,
+            runs=len(records),
+            ended=sum(map(_has_ended, records)),
         )
 
     @property
@@ -255,6 +275,21 @@ class RegisteredExperiment:
         counted = f", {self.counted}" if self.counted else ""
         registration = self.registration
         return f"{registration.protocol} (hash {registration.study.hash[:SHORT]}{counted})"
+
+    @property
+    def state(self) -> str:
+        """Whether the protocol is kept, or what deviates, as every command says it."""
+        if self.deviations:
+            return f"deviates: {'; '.join(self.deviations)}"
+        if self.ended < self.runs:
+            so_far = f"{self.ended:,} of {format_count(self.runs, 'run')} have ended"
+            return f"kept so far, {so_far}"
+        return "kept"
+
+
+def _has_ended(record: RunRecord) -> bool:
+    scored = record.score is not None and math.isfinite(record.score)
+    return scored or not record.may_run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

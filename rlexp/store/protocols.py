@@ -11,7 +11,12 @@ from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration, Failures
-from rlexp.records.registration import ProtocolRegister, Registration, SealedStudy
+from rlexp.records.registration import (
+    METRIC_DEFINITIONS,
+    ProtocolRegister,
+    Registration,
+    SealedStudy,
+)
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line_with, parse_json
 from rlexp.store.hash_chain import chained, read_chain
@@ -21,6 +26,20 @@ from rlexp.store.schemas import PROTOCOLS
 
 PATIENCE = 10.0
 """Seconds to wait for another command that registers a protocol; that takes milliseconds."""
+
+YEAR_10000 = 253_402_300_800
+"""Seconds from 1970 to the first year that a date cannot hold."""
+
+SENSELESS = (
+    ArithmeticError,
+    AttributeError,
+    ConfigError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a line with values that make no sense raises where it is read."""
 
 
 def read_protocols(layout: Layout) -> ProtocolRegister:
@@ -99,9 +118,10 @@ def _read(line: bytes) -> Registration:
     PROTOCOLS.check(document, "it")
     try:
         registration = _registration(document)
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        # Its sums are computed from values of the line, which can be senseless too.
+        _check(registration, document)
+    except SENSELESS as error:
         raise RecordError(f"not a registration: {error!r}"[:160]) from error
-    _check(registration, document)
     return registration
 
 
@@ -123,11 +143,10 @@ def _registration(document: Mapping[str, Any]) -> Registration:
     failures: Failures = study["failures"]
     if failures not in get_args(Failures):
         raise ValueError(f"failures={failures!r}")
-    if not isinstance(study["settings"]["metrics"], list) or not study["settings"]["metrics"]:
-        raise ValueError("no metric")
+    _check_metrics(study["settings"])
     return Registration(
         protocol=_text(document["protocol"]),
-        time=float(document["time"]),
+        time=_time(document["time"]),
         nonce=_text(document["nonce"]),
         nonce_source=None if document["nonce_source"] is None else _text(document["nonce_source"]),
         looks=None if document["looks"] is None else _text(document["looks"]),
@@ -141,6 +160,24 @@ def _registration(document: Mapping[str, Any]) -> Registration:
             settings=study["settings"],
         ),
     )
+
+
+def _check_metrics(settings: Mapping[str, Any]) -> None:
+    names = settings["metrics"]
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise ValueError("no metric")
+    definitions = settings.get(METRIC_DEFINITIONS, {})
+    if not isinstance(definitions, dict) or not all(
+        isinstance(definition, dict) for definition in definitions.values()
+    ):
+        raise ValueError(f"{METRIC_DEFINITIONS} holds no definitions")
+
+
+def _time(value: Any) -> float:
+    # Also false for NaN. For `isinstance`, JSON's `true` is an integer.
+    if isinstance(value, bool) or not 0 <= value < YEAR_10000:
+        raise ValueError(f"time={value!r} is no time in seconds since 1970")
+    return float(value)
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,12 @@
 """The register of protocols: sealed studies in a chain, never changed, each name once."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from protocol_samples import SETTINGS, registration
@@ -177,3 +181,63 @@ def test_a_damaged_line_is_an_unreadable_registration(
     register = read_protocols(layout)
     assert 1 == len(register.registrations)
     assert any("line 2 cannot be read" in message for message in register.breaks)
+
+
+SENSELESS = (
+    float("inf"),
+    float("nan"),
+    10**400,
+    -1,
+    True,
+    None,
+    "",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"a": 1},
+)
+"""Values that a hand, a program or a disk may have put in the place of another one."""
+
+
+def leaves(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a document with each of its keys or indices."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(items):
+        yield value, key
+        if isinstance(inner, dict | list):
+            yield from leaves(inner)
+
+
+def test_no_senseless_value_of_a_line_raises(layout: Layout) -> None:
+    """Every value of a line is replaced by senseless ones: the line is named, and nothing raises."""
+    first, second = lines(layout)
+    count = len(list(leaves(json.loads(second))))
+    assert count > 30
+    for place in range(count):
+        for value in SENSELESS:
+            document = deepcopy(json.loads(second))
+            container, key = list(leaves(document))[place]
+            if container[key] == value and type(container[key]) is type(value):
+                continue
+            container[key] = value
+            layout.protocols.write_text(f"{first}\n{json.dumps(document)}\n")
+            register = read_protocols(layout)
+            assert register.breaks, (key, value)
+            assert all(r.registered and r.plain() for r in register.registrations)
+
+
+@pytest.mark.parametrize("time", ["1e999", "1e300", "NaN", "-1e999", "9e11", "true"])
+def test_a_senseless_time_is_an_unreadable_registration(layout: Layout, time: str) -> None:
+    """A time that no calendar has makes the line unreadable, also with its checksum computed anew."""
+    document = json.loads(lines(layout)[1])
+    values = {k: v for k, v in document.items() if k not in {"schema", "before", "sum"}}
+    values["time"] = json.loads(time)
+    # Infinite values have no checksum.
+    with suppress(ValueError):
+        document["sum"] = digest(values)
+    edited = json.dumps({**document, "time": "TIME"}).replace('"TIME"', time)
+    layout.protocols.write_text(f"{lines(layout)[0]}\n{edited}\n")
+    register = read_protocols(layout)
+    assert 1 == len(register.registrations)
+    assert any("line 2 cannot be read: not a registration" in text for text in register.breaks)

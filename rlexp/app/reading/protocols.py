@@ -1,6 +1,6 @@
 """Finds the registrations to which experiments belong, and what deviates from them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -8,15 +8,18 @@ from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.deviations import deviations_of
+from rlexp.records.look import Look
 from rlexp.records.registration import (
     ProtocolRegister,
     RegisteredExperiment,
     RegisteredExperiments,
+    Registration,
 )
 from rlexp.records.run import RunRecord
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import Layout
+from rlexp.store.looks import read_looks
 from rlexp.store.protocols import read_protocols
 
 
@@ -53,7 +56,7 @@ def with_protocols(evidence: Evidence, layout: Layout) -> Evidence:
 
 def registered_experiment(
     experiment: Experiment,
-    records: Iterable[RunRecord],
+    records: Collection[RunRecord],
     register: ProtocolRegister,
     layout: Layout,
 ) -> RegisteredExperiment | None:
@@ -61,7 +64,7 @@ def registered_experiment(
 
     Args:
         experiment: The experiment.
-        records: The records of its test runs.
+        records: The records of its planned test runs.
         register: The register.
         layout: The folder `runs/`.
     """
@@ -72,8 +75,17 @@ def registered_experiment(
     registration = register.of_experiment(names, experiment.seeds.root)
     if registration is None:
         return None
-    deviations = deviations_of(registration, experiment, records)
-    return RegisteredExperiment.of(experiment.name, registration, register, deviations)
+    looks = _readable_looks(registration, layout)
+    deviations = deviations_of(registration, experiment, records, looks)
+    return RegisteredExperiment.of(experiment.name, registration, register, deviations, records)
+
+
+def _readable_looks(registration: Registration, layout: Layout) -> Sequence[Look]:
+    try:
+        return read_looks(layout, registration.study.tasks).looks
+    except RlexpError:
+        # Reports and `rlexp verify` name a register of looks that cannot be read.
+        return ()
 
 
 def alpha_of_plan(experiment: Experiment | None, layout: Layout) -> float | None:
@@ -95,8 +107,7 @@ def protocol_of_plan(experiment: Experiment, layout: Layout) -> str | None:
     registered = registered_experiment(experiment, (), register, layout)
     if registered is None:
         return next(_changed(register), None)
-    state = "; ".join(registered.deviations)
-    return f"protocol {registered.title}: {f'deviates: {state}' if state else 'kept'}"
+    return f"protocol {registered.title}: {registered.state}"
 
 
 def _changed(register: ProtocolRegister) -> Iterator[str]:

@@ -58,6 +58,10 @@ def registered_lines(result: "RegisteredProtocol") -> "Iterator[str]":
     width = max(map(len, rows))
     for name, text in rows.items():
         yield f"  {name:<{width}}  {text}"
+    if result.source_dropped:
+        yield (
+            "Warning: the source of the nonce was not recorded, because a registration is never changed."
+        )
     if result.counted:
         yield f"This is {result.counted}: every registration is counted, and reports say so."
     if result.reach:

@@ -1,25 +1,27 @@
 """Whether the experiments of a report keep their registered protocols, or what deviates."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rlexp.records.deviations import changed_value, setting_text
 from rlexp.records.integrity import SHORT
+from rlexp.records.metric_definition import definition_of_metric
 from rlexp.records.registration import DECIDING, RegisteredExperiment
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, ProtocolCheck, Table, TableColumn, Tone
-from rlexp.reports.evidence.runs import PlannedRun
 from rlexp.text import format_count
 
 
 def protocol_checks(report: ReportContext) -> tuple[ProtocolCheck, ...]:
     """The registered protocols of the experiments of a report."""
-    return tuple(_check(r, report) for r in report.evidence.protocols.experiments)
+    return tuple(_check(_judged(r, report)) for r in report.evidence.protocols.experiments)
 
 
 def protocols_text(report: ReportContext) -> str:
     """Whether each protocol is kept, or what deviates, without a full stop; empty without one."""
     registered = report.evidence.protocols
-    texts = [_text(r, _check(r, report)) for r in registered.experiments]
+    judged = [_judged(r, report) for r in registered.experiments]
+    texts = [f"{experiment.title}: {experiment.state}" for experiment in judged]
     return "; ".join([*texts, *registered.problems])
 
 
@@ -27,18 +29,22 @@ def protocol_blocks(report: ReportContext) -> Iterator[Block]:
     """A notice on each protocol, the table of what was sealed, and what is wrong with the register."""
     registered = report.evidence.protocols
     for experiment in registered.experiments:
-        check = _check(experiment, report)
-        tone = Tone.GOOD if check.kept else Tone.WARNING
-        yield Callout(tone=tone, text=f"Protocol {_text(experiment, check)}.")
+        judged = _judged(experiment, report)
+        tone = Tone.WARNING if judged.deviations else Tone.GOOD
+        yield Callout(tone=tone, text=f"Protocol {judged.title}: {judged.state}.")
         yield _table(experiment)
     for problem in registered.problems:
         yield Callout(tone=Tone.WARNING, text=f"{problem[0].upper()}{problem[1:]}.")
 
 
-def _check(registered: RegisteredExperiment, report: ReportContext) -> ProtocolCheck:
-    registration = registered.registration
-    runs = [m for m in report.evidence.members if m.experiment == registered.experiment]
+def _judged(registered: RegisteredExperiment, report: ReportContext) -> RegisteredExperiment:
+    """The experiment with the deviations of its report behind those of its runs."""
     deviations = (*registered.deviations, *_of_report(registered, report))
+    return replace(registered, deviations=deviations)
+
+
+def _check(registered: RegisteredExperiment) -> ProtocolCheck:
+    registration = registered.registration
     return ProtocolCheck(
         protocol=registration.protocol,
         experiment=registered.experiment,
@@ -48,32 +54,39 @@ def _check(registered: RegisteredExperiment, report: ReportContext) -> ProtocolC
         nonce_source=registration.nonce_source,
         registered=registration.registered,
         question=registration.study.question,
-        kept=not deviations,
-        deviations=deviations,
-        runs=len(runs),
-        ended=sum(map(_has_ended, runs)),
+        kept=not registered.deviations,
+        deviations=registered.deviations,
+        runs=registered.runs,
+        ended=registered.ended,
         registration=registered.number,
         registrations=registered.on_tasks,
         same_study=registered.same_study,
     )
 
 
-def _has_ended(run: PlannedRun) -> bool:
-    return run.score is not None or not run.record.may_run()
-
-
 def _of_report(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
     """The deviations of what is compared, and of the settings by which it is judged."""
     yield from _of_labels(registered, report)
-    yield from _of_looks(registered, report)
     sealed = registered.registration.study.settings
     metric = next(iter(report.metrics))
     if metric != registered.registration.study.metric:
         yield changed_value("metric", registered.registration.study.metric, metric)
+    yield from _of_metrics(registered, report)
     for key in DECIDING:
         used = getattr(report.settings, key)
         if key in sealed and used != sealed[key]:
             yield changed_value(key, sealed[key], used)
+
+
+def _of_metrics(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
+    """The sealed metrics with another class, or with other values."""
+    for name, sealed in registered.registration.study.metric_definitions.items():
+        if name not in report.metrics:
+            continue
+        used = definition_of_metric(report.metrics[name])
+        for key in dict.fromkeys((*sealed, *used)):
+            if sealed.get(key) != used.get(key):
+                yield changed_value(f"metric.{name}.{key}", sealed.get(key), used.get(key))
 
 
 def _of_labels(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
@@ -88,32 +101,6 @@ def _of_labels(registered: RegisteredExperiment, report: ReportContext) -> Itera
         yield f"compares {len(planned & here)} of {format_count(len(planned), 'label')}"
     if any(m.experiment != registered.experiment for m in members):
         yield "compared with runs of other experiments"
-
-
-def _of_looks(registered: RegisteredExperiment, report: ReportContext) -> Iterator[str]:
-    """How many configurations that were not registered were tried on the sealed seeds."""
-    registration = registered.registration
-    sealed = {c.fingerprint for c in registration.study.configurations}
-    present = {m.record.spec.fingerprint for m in report.evidence.members}
-    others = {
-        look.configuration
-        for task in report.evidence.looks.tasks
-        if task.seeds.root == registration.root
-        for look in task.looks
-        if look.configuration not in sealed | present
-    }
-    if others:
-        verb = "was" if len(others) == 1 else "were"
-        yield f"{format_count(len(others), 'other configuration')} {verb} tried on its test seeds"
-
-
-def _text(registered: RegisteredExperiment, check: ProtocolCheck) -> str:
-    if check.deviations:
-        return f"{registered.title}: deviates: {'; '.join(check.deviations)}"
-    if check.ended < check.runs:
-        so_far = f"{check.ended:,} of {format_count(check.runs, 'run')} have ended"
-        return f"{registered.title}: kept so far, {so_far}"
-    return f"{registered.title}: kept"
 
 
 def _table(registered: RegisteredExperiment) -> Table:

@@ -108,7 +108,36 @@ def test_the_same_command_again_changes_nothing(folder: Path) -> None:
     again = give_json(folder, "registered-protocol", *REGISTER)
     assert (False, True) == (first.pop("unchanged"), again.pop("unchanged"))
     assert first == again
-    assert "duel was registered before" in give(folder, *REGISTER)
+    text = give(folder, *REGISTER)
+    assert "duel was registered before" in text
+    assert "was not recorded" not in text
+
+
+def test_a_source_that_comes_later_is_not_recorded(folder: Path) -> None:
+    """The same command with another `--nonce-source` says that the source was not recorded."""
+    give(folder, *REGISTER)
+    text = give(folder, *REGISTER, "--nonce-source", "drand round 4000000")
+    assert "the source of the nonce was not recorded" in " ".join(text.split())
+    (registration,) = read_protocols(Layout(folder / "runs")).registrations
+    assert registration.nonce_source is None
+    given = give_json(folder, "registered-protocol", *REGISTER, "--nonce-source", "drand")
+    assert (True, None) == (given["source_dropped"], given["nonce_source"])
+
+
+def test_a_report_file_that_includes_itself_is_refused(folder: Path) -> None:
+    """`conf/report.yaml` with itself among its defaults gives one line, and no traceback."""
+    (folder / "conf").mkdir()
+    (folder / "conf/report.yaml").write_text("defaults: [report, _self_]\nmargin: 3\n")
+    message = refused(folder, *REGISTER)
+    assert (
+        "conf/report.yaml: this file includes itself: take report out of its defaults" in message
+    )
+    assert "\n" not in message
+    (folder / "conf/report.yaml").write_text("defaults: [a, _self_]\n")
+    (folder / "conf/a.yaml").write_text("defaults: [b, _self_]\n")
+    (folder / "conf/b.yaml").write_text("defaults: [a, _self_]\n")
+    message = refused(folder, *REGISTER)
+    assert "conf: the defaults of a file lead back to the file itself" in message
 
 
 @pytest.mark.parametrize(
@@ -300,3 +329,18 @@ def test_the_time_of_a_registration_is_now(folder: Path) -> None:
     workspace: Workspace = study(folder)
     (registration,) = read_protocols(workspace.layout).registrations
     assert STARTED < registration.time
+
+
+def test_a_registration_seals_the_values_of_metrics(folder: Path) -> None:
+    """Another value of a metric in `conf/report.yaml` is another study, with other test seeds."""
+    first = give_json(folder, "registered-protocol", *REGISTER)
+    sealed = first["settings"]["metric_definitions"]["optimality_gap"]
+    assert {"_target_": "rlexp.metrics.optimality_gap.OptimalityGap", "gamma": 1.0} == sealed
+    metric = folder / "conf/metric"
+    metric.mkdir(parents=True)
+    text = f"optimality_gap:\n  _target_: {sealed['_target_']}\n  gamma: 2.0\n"
+    (metric / "optimality_gap.yaml").write_text(text)
+    second = give_json(folder, "registered-protocol", "register", "second", *REGISTER[2:])
+    assert first["root"] != second["root"]
+    # The cut of the IQM is the setting `iqm`, and is sealed there.
+    assert "cut" not in first["settings"]["metric_definitions"]["iqm"]

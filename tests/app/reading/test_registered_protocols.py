@@ -8,6 +8,7 @@ import pytest
 from command_line import give, give_json, rlexp
 from protocol_samples import LABELS, SETTINGS, registered_runs, registration
 from quick_parts import quick_parts
+from sealed_runs import edit, sealed
 from stored_runs import STARTED, configuration, study
 
 from rlexp.app.execution.verdict_reach import missing_reach
@@ -15,6 +16,7 @@ from rlexp.app.reading.protocols import alpha_of_plan
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.registration import METRIC_DEFINITIONS
 from rlexp.store.protocols import enter_registration, read_protocols
 from rlexp.store.runs import read_experiment
 
@@ -104,6 +106,39 @@ def test_a_changed_setting_of_the_workspace_does_not_deviate(workspace: Workspac
     assert f"{TITLE}: kept" == said(workspace, "compare", "duel")
 
 
+@pytest.fixture
+def sealed_gap(workspace: Workspace) -> str:
+    """A finished protocol whose metric, the optimality gap, was sealed with gamma 20; its title."""
+    gap = {"_target_": "rlexp.metrics.optimality_gap.OptimalityGap", "gamma": 20.0}
+    names = ["optimality_gap", "iqm"]
+    settings = {**SETTINGS, "metrics": names, METRIC_DEFINITIONS: {"optimality_gap": gap}}
+    of_gap = registration("gap", nonce="another beacon", settings=settings)
+    enter_registration(workspace.layout, of_gap)
+    registered_runs(workspace.layout, of_gap)
+    return "gap (hash"
+
+
+def test_a_metric_is_sealed_with_its_values(workspace: Workspace, sealed_gap: str) -> None:
+    """The sealed gamma is used; another one of the command, also the packaged one, deviates."""
+    text = said(workspace, "compare", "gap")
+    assert text.startswith(sealed_gap)
+    assert text.endswith("): kept")
+    word = "metric.optimality_gap.gamma=1.0"
+    text = said(workspace, "compare", "gap", "--set", word)
+    assert text.endswith("deviates: metric.optimality_gap.gamma 1 instead of 20")
+
+
+def test_a_sealed_metric_of_another_class_deviates(workspace: Workspace, sealed_gap: str) -> None:
+    """A later `conf/metric` that names another class under the sealed name is named."""
+    folder = workspace.folder / "conf/metric"
+    folder.mkdir(parents=True)
+    text = "optimality_gap:\n  _target_: rlexp.metrics.mean.Mean\n"
+    (folder / "optimality_gap.yaml").write_text(text)
+    shown = said(workspace, "compare", "gap")
+    assert shown.startswith(sealed_gap)
+    assert "metric.optimality_gap._target_ rlexp" in shown
+
+
 @pytest.mark.parametrize(
     ("deviating", "deviation"),
     [
@@ -190,7 +225,9 @@ def test_other_configurations_on_the_sealed_seeds_are_counted(workspace: Workspa
     give(workspace.folder, "rm", "tried", "--yes")
     registered_runs(workspace.layout, DUEL)
     text = said(workspace, "compare", "duel")
-    assert text.endswith("deviates: 2 other configurations were tried on its test seeds")
+    deviation = "deviates: 2 other configurations were tried on its test seeds"
+    assert text.endswith(deviation)
+    assert f"): {deviation}\n" in give(workspace.folder, "verify")
 
 
 def test_a_second_registration_of_the_study_is_counted(workspace: Workspace) -> None:
@@ -289,7 +326,9 @@ def test_unfinished_runs_are_kept_so_far(workspace: Workspace) -> None:
     for seed in (3, 4):
         for file in sorted(runs.run(seed).folder.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()
-    assert f"{TITLE}: kept so far, 8 of 10 runs have ended" == said(workspace, "compare", "duel")
+    so_far = "kept so far, 8 of 10 runs have ended"
+    assert f"{TITLE}: {so_far}" == said(workspace, "compare", "duel")
+    assert f"): {so_far}\n" in rlexp(workspace.folder, "verify").out
 
 
 def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:
@@ -304,9 +343,9 @@ def test_no_command_suggests_to_deviate(workspace: Workspace) -> None:
 def test_a_typed_setting_has_a_report_of_its_own(tmp_path: Path) -> None:
     """A typed default replaces the sealed value, so the report without it is not used again."""
     workspace = study(tmp_path)
-    sealed = registration(settings={**SETTINGS, "alpha": 0.3})
-    enter_registration(workspace.layout, sealed)
-    registered_runs(workspace.layout, sealed)
+    registered = registration(settings={**SETTINGS, "alpha": 0.3})
+    enter_registration(workspace.layout, registered)
+    registered_runs(workspace.layout, registered)
     quickly = ("report", "duel", "--set", "repetitions=50_000")
     assert ": kept." in give(workspace.folder, *quickly)
     typed = give(workspace.folder, *quickly, "--set", "alpha=0.05")
@@ -318,9 +357,9 @@ def test_a_plan_is_judged_at_the_sealed_level(workspace: Workspace) -> None:
     """Three seeds decide at a level of 0.3 that a protocol seals, and not at the usual one."""
     strict = registration("strict", seeds=3)
     mild = registration("mild", seeds=3, settings={**SETTINGS, "alpha": 0.3})
-    for sealed in (strict, mild):
-        enter_registration(workspace.layout, sealed)
-        registered_runs(workspace.layout, sealed, seeds=3)
+    for registered in (strict, mild):
+        enter_registration(workspace.layout, registered)
+        registered_runs(workspace.layout, registered, seeds=3)
     reach = [
         missing_reach(
             (spec for _, spec in experiment.specs(Phase.TEST)),
@@ -342,3 +381,30 @@ def test_a_changed_register_offers_no_further_seeds(workspace: Workspace) -> Non
     assert "--adaptive" not in give(workspace.folder, "show", "duel")
     with pytest.raises(RecordError, match="which a protocol may forbid"):
         rlexp(workspace.folder, "compare", "duel", "--adaptive", "--dry-run")
+
+
+def test_a_registered_experiment_keeps_its_runs(workspace: Workspace) -> None:
+    """`rlexp rm` refuses a protocol and its runs, and `rlexp verify` does not suggest it."""
+    runs = registered_runs(workspace.layout, DUEL)
+    run = runs.run(3).folder
+    for target in ("duel", f"duel/{run.name}"):
+        for words in ((target,), (target, "--yes")):
+            with pytest.raises(
+                RecordError, match="duel is a registered protocol and keeps its runs"
+            ):
+                rlexp(workspace.folder, "rm", *words)
+    assert run.is_dir()
+
+
+def test_no_removal_of_a_registered_run_is_suggested(workspace: Workspace) -> None:
+    """`rlexp verify` suggests to remove a faulty run only where `rlexp rm` would do it."""
+    runs = sealed(workspace.folder, DUEL.protocol)
+    edit(runs.run(2).attempt(1).journal, "21.0", "91.0")
+    verified = rlexp(workspace.folder, "verify", "duel")
+    assert 1 == verified.code
+    assert "edited" in verified.out
+    assert "rlexp rm" not in verified.out
+    workspace.layout.protocols.unlink()
+    assert "rlexp rm" in rlexp(workspace.folder, "verify", "duel").out
+    give(workspace.folder, "rm", "duel", "--yes")
+    assert not runs.paths.folder.exists()

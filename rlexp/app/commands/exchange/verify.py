@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,7 +61,8 @@ class VerifiedExperiment:
         faults: Number of findings that are faults.
         findings: All findings, faults first.
         verdict: The result as a sentence, as reports quote it.
-        next: The command that removes a faulty record, so that it can be made again.
+        next: The command that removes a faulty record, so that it can be made again; none for a
+            registered experiment, which keeps its runs.
     """
 
     experiment: str
@@ -196,12 +197,22 @@ def verify(
     )
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     scans = [survey(paths) for paths in folders]
+    sealed = _sealed_names(workspace)
     return Verification(
         folder=str(workspace.layout.root),
-        experiments=tuple(_verify(scan, noted) for scan in scans),
+        experiments=tuple(_verify(scan, noted, sealed) for scan in scans),
         looks=_verify_looks(workspace, scans, noted_looks),
         protocols=_verify_protocols(workspace, scans, noted_protocols),
     )
+
+
+def _sealed_names(workspace: Workspace) -> frozenset[str]:
+    """The names of the registered experiments, which keep their runs."""
+    try:
+        return frozenset(r.protocol for r in read_protocols(workspace.layout).registrations)
+    except RecordError:
+        # The register is named with its faults.
+        return frozenset()
 
 
 def _read_head(name: str | None, head: str | None) -> str | None:
@@ -310,7 +321,7 @@ def _registered(
 ) -> RegisteredExperiment | None:
     if scan.experiment is None:
         return None
-    records = [run.record for run in _stored(scan) if run.record.spec.phase is Phase.TEST]
+    records = [stored.record for _, stored in scan.entries(Phase.TEST)]
     return registered_experiment(scan.experiment, records, register, workspace.layout)
 
 
@@ -319,7 +330,7 @@ def _verified_protocol(
 ) -> VerifiedProtocol:
     found = [r for r in registered if r.registration.root == registration.root]
     deviations = tuple(d for experiment in found for d in experiment.deviations)
-    state = f"deviates: {'; '.join(deviations)}" if deviations else "kept"
+    state = "; ".join(dict.fromkeys(experiment.state for experiment in found))
     study = registration.study
     return VerifiedProtocol(
         protocol=registration.protocol,
@@ -330,7 +341,7 @@ def _verified_protocol(
         deviations=deviations,
         verdict=(
             f"protocol {registration.protocol} (hash {study.hash[:SHORT]}, registered "
-            f"{registration.registered}): {state if found else 'no runs here'}"
+            f"{registration.registered}): {state or 'no runs here'}"
         ),
     )
 
@@ -365,7 +376,9 @@ def _looks_before(register: ProtocolRegister, workspace: Workspace) -> Iterator[
             yield f"{registration.protocol}: its test seeds were looked at before its registration"
 
 
-def _verify(surveyed: ExperimentScan, head: str | None) -> VerifiedExperiment:
+def _verify(
+    surveyed: ExperimentScan, head: str | None, sealed: Container[str]
+) -> VerifiedExperiment:
     paths = surveyed.paths
     integrity = examine(surveyed, head)
     checkpoints = [finding for run in _stored(surveyed) for finding in _checkpoints(run)]
@@ -382,7 +395,7 @@ def _verify(surveyed: ExperimentScan, head: str | None) -> VerifiedExperiment:
         faults=len(faults),
         findings=tuple(_finding(finding) for finding in findings),
         verdict=str(integrity),
-        next=tuple(_next(paths, faults)),
+        next=() if paths.name in sealed else tuple(_next(paths, faults)),
     )
 
 

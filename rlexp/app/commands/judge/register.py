@@ -23,8 +23,10 @@ from rlexp.config.study_file import (
 )
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
+from rlexp.records.metric_definition import definition_of_metric
 from rlexp.records.registration import (
     DECIDING,
+    METRIC_DEFINITIONS,
     TEST,
     ProtocolRegister,
     RegisteredExperiment,
@@ -99,6 +101,8 @@ class RegisteredProtocol(Displayed):
         registrations: Number of registrations that share a task with it.
         same_study: Number of registrations of the same study.
         unchanged: Whether it was registered before by the same command.
+        source_dropped: Whether the command names another source of the nonce than the registration,
+            which was not recorded.
         head: The sha256 of the last line of the register.
         reach: Why no verdict is possible with these seeds; null if one is.
         next: Suggested next commands.
@@ -123,6 +127,7 @@ class RegisteredProtocol(Displayed):
     registrations: int
     same_study: int
     unchanged: bool
+    source_dropped: bool
     head: str | None
     reach: str | None
     next: tuple[NextCommand, ...]
@@ -210,7 +215,12 @@ def _study(request: RegisterRequest, workspace: Workspace) -> tuple[SealedStudy,
         configurations=planned.experiment.configurations,
         seeds=planned.experiment.seeds.test,
         failures=planned.experiment.failures,
-        settings={"metrics": list(parts.metrics), "test": TEST, **settings},
+        settings={
+            "metrics": list(parts.metrics),
+            METRIC_DEFINITIONS: {n: definition_of_metric(m) for n, m in parts.metrics.items()},
+            "test": TEST,
+            **settings,
+        },
     )
     return study, planned
 
@@ -288,6 +298,7 @@ def _result(
         registrations=counted.on_tasks,
         same_study=counted.same_study,
         unchanged=unchanged,
+        source_dropped=request.nonce_source not in (None, registration.nonce_source),
         head=register.head,
         reach=missing_reach(planned.specs(), study.alpha),
         next=_next(registration, request, workspace),

@@ -19,6 +19,7 @@ from rlexp.store.annotations import change_annotation
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, holder, is_held
 from rlexp.store.ledger import append_entry
+from rlexp.store.protocols import read_protocols
 from rlexp.store.runs import folder_size
 
 
@@ -50,12 +51,13 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
 
     Raises:
         RlexpError: There is no such experiment or run, it is in use, it lies outside `runs/`, or,
-            with `yes`, only a part of a run's name was given.
+            with `yes`, only a part of a run's name was given. A registered experiment keeps its runs.
     """
     match = workspace.find(target)
     folder = match.folder
     _require_inside(folder, workspace.layout.root)
     name = str(folder.relative_to(workspace.layout.root))
+    _refuse_registered(match, workspace)
     command = shlex.join(["rlexp", "rm", name, "--yes"])
     # A part of a name may match another run later, so a removal needs the whole name.
     if yes and folder.name != target.rstrip("/").rpartition("/")[2]:
@@ -71,6 +73,21 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
         raise RecordError(f"cannot remove {folder}: {error.strerror}") from error
     following = () if yes else (NextCommand(why="do it", command=command),)
     return Removal(name=name, removed=yes, link=link, runs=runs, bytes=size, next=following)
+
+
+def _refuse_registered(match: ExperimentPaths | RunPaths, workspace: Workspace) -> None:
+    """Refuse a registered experiment and its runs: nobody would see that they were made again.
+
+    Raises:
+        RecordError: The experiment is a registered protocol.
+    """
+    name = match.name if isinstance(match, ExperimentPaths) else match.folder.parent.name
+    if read_protocols(workspace.layout).named(name) is not None:
+        command = shlex.join(["rlexp", "verify", name])
+        raise RecordError(
+            f"{name} is a registered protocol and keeps its runs; to check them: {command}",
+            command=command,
+        )
 
 
 def _require_inside(folder: Path, root: Path) -> None:
