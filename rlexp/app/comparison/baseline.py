@@ -1,6 +1,7 @@
 """The baseline file of `rlexp gate`: scores that a project commits, and how they came about."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,8 @@ SCHEMA = FileSchema(1)
 """The schema of a baseline file."""
 SUM = "sum"
 """Key of the sha256 of all other keys, without those of the schema."""
+TUNING_SEEDS = "seeds.tuning"
+"""The key of the word that asks for tuning seeds."""
 SETTINGS_OF_TRAINING = frozenset({"vector"})
 """Settings of an environment that belong to the training and not to the task."""
 
@@ -173,7 +176,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}; name another file: "
-            "rlexp gate --write FILE",
+            "rlexp gate --write FILE WORDS",
             code="unwritable",
             key=str(path),
         ) from error
@@ -189,9 +192,7 @@ def read_baseline(path: Path) -> Baseline:
         document = parse_json(read_file(path))
     except FileNotFoundError as error:
         raise RecordError(
-            f"there is no baseline {path}; write it: rlexp gate --write {path}",
-            command=f"rlexp gate --write {path}",
-            key=str(path),
+            f"there is no baseline {path}; write it: {writing_command(path, {})}", key=str(path)
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}", key=str(path)) from error
@@ -200,7 +201,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _read(path: Path, document: Mapping[str, Any]) -> Baseline:
-    again = f"restore it from git, or write it again: rlexp gate --write {path}"
+    again = f"restore it from git, or write it again: {writing_command(path, document)}"
     try:
         baseline = Baseline.from_plain(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -217,6 +218,41 @@ def _read(path: Path, document: Mapping[str, Any]) -> Baseline:
     return baseline
 
 
+def writing_command(path: Path, document: Mapping[str, Any]) -> str:
+    """The command that writes a baseline again, with what can be read of the present one.
+
+    Without words, the command would train the default configuration: a document without words
+    gives the placeholder `WORDS`.
+
+    Args:
+        path: The baseline file.
+        document: Its content, which may be damaged.
+    """
+    command = shlex.join(["rlexp", "gate", "--write", str(path)])
+    words = document.get("words")
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        return f"{command} WORDS"
+    return f"{command} {shlex.join([*words, *_design_words(document)])}"
+
+
+def _design_words(document: Mapping[str, Any]) -> Iterator[str]:
+    """The seeds, the level, the group and the margin, as far as they can be read."""
+    scores = document.get("scores")
+    if isinstance(scores, Mapping) and scores and all(seed.isdecimal() for seed in scores):
+        yield tuning_seeds_word(sorted(map(int, scores)))
+    for key in ("group", "alpha", "margin"):
+        value = document.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield from (f"--{key}", str(value))
+
+
+def tuning_seeds_word(seeds: Sequence[int]) -> str:
+    """The word that asks for some tuning seeds: a number where they are the first ones."""
+    if tuple(seeds) == (*range(len(seeds)),):
+        return f"{TUNING_SEEDS}={len(seeds)}"
+    return f"{TUNING_SEEDS}=[{','.join(map(str, seeds))}]"
+
+
 def check_comparable(
     baseline: Baseline, configuration: Configuration, root: int, path: Path
 ) -> None:
@@ -229,7 +265,7 @@ def check_comparable(
     if differences:
         raise ProtocolError(
             f"{path} is a baseline of another experiment ({join_first_names(differences, 4)}); leave "
-            "out the words that change this, or write another baseline: rlexp gate --write FILE",
+            "out the words that change this, or write another baseline: rlexp gate --write FILE WORDS",
             key=differences[0].partition(":")[0],
         )
 

@@ -1,6 +1,7 @@
 """`rlexp gate` passes, refuses or stays undecided as its test says, and a fault is never a pass."""
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -287,7 +288,34 @@ def test_an_edited_baseline_is_refused(folder: Path) -> None:
     (folder / "base.json").write_text("{")
     assert "base.json cannot be read" in refused(folder, *GATE)
     (folder / "base.json").unlink()
-    assert "write it: rlexp gate --write base.json" in refused(folder, *GATE)
+    assert "write it: rlexp gate --write base.json WORDS" in refused(folder, *GATE)
+
+
+def test_the_remedy_of_an_edited_baseline_writes_the_same_one(folder: Path) -> None:
+    """The printed command has the words, the seeds and the test of the baseline, and writes it again."""
+    written = json.loads((folder / "base.json").read_text())
+    edited(folder, lambda content: content["scores"].update({"0": 1.0}))
+    command = refused(folder, *GATE).partition("write it again: ")[2]
+    assert "algorithm=ppo environment=cartpole budget.steps=4096 seeds.tuning=10" in command
+    give(folder, *shlex.split(command)[1:])
+    again = json.loads((folder / "base.json").read_text())
+    assert [] == [k for k in written if written[k] != again[k] and k not in {"sum", "ledger"}]
+
+
+@pytest.mark.parametrize("words", [(), ("seeds.tuning=10",), ("executor.workers=1",)])
+def test_a_baseline_is_of_a_named_configuration(
+    words: tuple[str, ...], trainer: Trainer, tmp_path: Path
+) -> None:
+    """Words that name no configuration are refused: the default one would be trained for long."""
+    line = refused(tmp_path, "gate", "--write", "base.json", *words)
+    assert "rlexp gate --write base.json algorithm=ppo environment=cartpole" in line
+    assert [] == trainer.seeds
+
+
+def test_a_name_without_json_has_the_whole_command(trainer: Trainer, tmp_path: Path) -> None:
+    """The remedy for a file's name is the typed command with the words and the margin."""
+    line = refused(tmp_path, "gate", "--write", "base", *WORDS, "--margin", "15")
+    assert f"rlexp gate --write base.json {' '.join(WORDS)} --margin 15" in line
 
 
 def test_the_margin_is_given_once(folder: Path, trainer: Trainer) -> None:

@@ -16,7 +16,6 @@ from rlexp.app.commands.judge.gate_training import (
     keys_of,
     merged_words,
     read_training,
-    seed_word,
 )
 from rlexp.app.commands.train.run import RunOptions, RunOutcome
 from rlexp.app.comparison.baseline import (
@@ -25,6 +24,7 @@ from rlexp.app.comparison.baseline import (
     check_comparable,
     check_design,
     read_baseline,
+    tuning_seeds_word,
 )
 from rlexp.app.diagnostics.short_training import Unfinished, train_shortly
 from rlexp.app.execution.software_versions import describe_changes
@@ -238,12 +238,12 @@ def _read_gate(
     if named := sorted(key for key in keys_of(request.words) if key.startswith("seeds.")):
         raise ConfigError(
             f"{path} names the seeds: leave out {named[0]}=; for other seeds, write another "
-            f"baseline: rlexp gate --write FILE",
+            f"baseline: rlexp gate --write FILE WORDS",
             key=named[0],
         )
     # A measurement of the costs would use up the time that the deadline leaves.
     options = RunOptions(retry=request.retry, deadline=deadline, probe=False)
-    words = [*merged_words(baseline.words, request.words), seed_word(baseline.seeds)]
+    words = [*merged_words(baseline.words, request.words), tuning_seeds_word(baseline.seeds)]
     written = (path, *request.outputs)
     training = read_training(words, "gate", written, options, workspace, observer)
     root = training.request.experiment.seeds.root

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.comparison.baseline import TUNING_SEEDS, tuning_seeds_word
 from rlexp.app.execution.configuration_words import words_of
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.software_versions import collect_development_code, collect_versions
@@ -23,7 +24,6 @@ from rlexp.store.layout import check_name
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
 
-SEEDS = "seeds.tuning"
 FILE_OF_PATCH = "diff --git "
 """Beginning of the part of a patch that changes one file."""
 OF_EXECUTION = ("executor", "tracker")
@@ -167,7 +167,9 @@ def words_of_configuration(words: Sequence[str]) -> tuple[str, ...]:
 
 def _is_of_execution(word: str) -> bool:
     key = split_override(word)[0]
-    return "=" in word and (key in {SEEDS, "phase"} or key.partition(".")[0] in OF_EXECUTION)
+    return "=" in word and (
+        key in {TUNING_SEEDS, "phase"} or key.partition(".")[0] in OF_EXECUTION
+    )
 
 
 def merged_words(recorded: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
@@ -204,15 +206,8 @@ def words_of_experiment(name: str, workspace: Workspace) -> tuple[str, ...]:
         *words_of(experiment.configurations[0], workspace).overrides(),
         f"seeds.root={experiment.seeds.root}",
         f"failures={experiment.failures}",
-        seed_word(seeds),
+        tuning_seeds_word(seeds),
     )
-
-
-def seed_word(seeds: Sequence[int]) -> str:
-    """The word that asks for some tuning seeds: a number where they are the first ones."""
-    if tuple(seeds) == (*range(len(seeds)),):
-        return f"{SEEDS}={len(seeds)}"
-    return f"{SEEDS}=[{','.join(map(str, seeds))}]"
 
 
 def failed_rows(outcome: RunOutcome) -> Iterator[RunRow]:
