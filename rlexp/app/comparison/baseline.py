@@ -10,6 +10,8 @@ from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import TARGET, digest
 from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
+from rlexp.records.run import LARGEST_SCORE
+from rlexp.stats.equivalence import check_margin
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
 from rlexp.store.files import json_bytes, parse_json, publish, read_file
 from rlexp.store.schemas import FileSchema
@@ -202,20 +204,53 @@ def read_baseline(path: Path) -> Baseline:
 
 def _read(path: Path, document: Mapping[str, Any]) -> Baseline:
     again = f"restore it from git, or write it again: {writing_command(path, document)}"
+    kept = {key: value for key, value in document.items() if key not in {*SCHEMA.head(), SUM}}
     try:
         baseline = Baseline.from_plain(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _check_numbers(baseline)
+        # Infinity, which JSON writes as 1e999, has no digest.
+        sums = (digest(kept), baseline.sum)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RecordError(
             f"{path} is no baseline of rlexp gate, or is damaged: {error!r}; {again}",
             key=str(path),
         ) from error
-    kept = {key: value for key, value in document.items() if key not in {*SCHEMA.head(), SUM}}
-    if digest(kept) != document.get(SUM) or baseline.sum != document.get(SUM):
+    if sums != (document.get(SUM),) * 2:
         raise RecordError(
             f"{path} was edited after it was written: its sum does not match its content; {again}",
             key=str(path),
         )
     return baseline
+
+
+def _check_numbers(baseline: Baseline) -> None:
+    """Check what the test computes with.
+
+    Raises:
+        ValueError: A number is out of its range.
+        LookupError: The configuration has no budget, or the budget has no score.
+    """
+    if baseline.group < 2 or not baseline.scores:
+        raise ValueError("a group has two scores or more")
+    if not all(abs(score) <= LARGEST_SCORE for score in baseline.scores.values()):
+        raise ValueError(f"a score is no finite number, or is beyond {LARGEST_SCORE:g}")
+    if not 0 < baseline.alpha < 1:
+        raise ValueError(f"alpha is {baseline.alpha:g}")
+    if baseline.margin is not None:
+        check_margin_size(baseline.margin)
+    if not baseline.rule or baseline.direction not in {"minimise", "maximise"}:
+        raise ValueError("the metric has no rule or no direction")
+
+
+def check_margin_size(margin: float) -> None:
+    """Refuse a margin with which the test cannot compute.
+
+    Raises:
+        ValueError: The margin is not above 0, or beyond the largest score.
+    """
+    check_margin(margin)
+    if margin > LARGEST_SCORE:
+        raise ValueError(f"the margin must be at most {LARGEST_SCORE:g}, not {margin:g}")
 
 
 def writing_command(path: Path, document: Mapping[str, Any]) -> str:

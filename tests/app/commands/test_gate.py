@@ -5,7 +5,7 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from command_line import Printed, give, give_json, typed
 from quick_parts import quick_parts
 from stored_runs import Stored, failed
 
-from rlexp.app.comparison.baseline import ShortTraining
+from rlexp.app.comparison.baseline import ShortTraining, read_baseline
 from rlexp.app.diagnostics.short_training import Unfinished
 from rlexp.engine.source import Plan
+from rlexp.errors import RecordError
 from rlexp.protocol.identity import digest
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -316,6 +317,101 @@ def test_a_name_without_json_has_the_whole_command(trainer: Trainer, tmp_path: P
     """The remedy for a file's name is the typed command with the words and the margin."""
     line = refused(tmp_path, "gate", "--write", "base", *WORDS, "--margin", "15")
     assert f"rlexp gate --write base.json {' '.join(WORDS)} --margin 15" in line
+
+
+WRONG = (
+    "1e999",
+    "-1e999",
+    "1e95",
+    "NaN",
+    "0",
+    "-1",
+    "true",
+    "null",
+    '"x"',
+    '"\\ud800"',
+    "[]",
+    "{}",
+)
+"""JSON values that most leaves of a baseline cannot have."""
+
+
+def replaced_leaves(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each variant of a value in which one leaf is a mark, with the leaf."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            for variant, leaf in replaced_leaves(inner):
+                changed = value.copy()
+                changed[key] = variant
+                yield changed, leaf
+    else:
+        yield "MARK", value
+
+
+def test_any_wrong_leaf_is_refused_on_one_line(folder: Path) -> None:
+    """Whatever stands in the place of a value, the baseline is refused, and there is no traceback."""
+    path = folder / "base.json"
+    content = json.loads(path.read_text())
+    variants = list(replaced_leaves(content))
+    assert len(variants) > 60
+    for variant, leaf in variants:
+        if isinstance(variant, str) or variant["rlexp"] == "MARK":
+            continue
+        for text in WRONG:
+            if json.loads(text) == leaf:
+                continue
+            path.write_text(json.dumps(variant).replace('"MARK"', text))
+            with pytest.raises(RecordError) as refusal:
+                read_baseline(path)
+            assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("group",), 0),
+        (("alpha",), 0),
+        (("margin",), 1e95),
+        (("scores", "3"), 1e95),
+        (("direction",), "up"),
+        (("configuration", "budget"), {}),
+    ],
+)
+def test_a_sum_does_not_excuse_wrong_numbers(
+    keys: tuple[str, ...], value: object, folder: Path, trainer: Trainer
+) -> None:
+    """Numbers with which no test can compute are refused even where the sum was made anew."""
+
+    def change(content: dict[str, Any]) -> None:
+        inner = content
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        content["sum"] = digest(
+            {k: v for k, v in content.items() if k not in {"schema", "rlexp", "sum"}}
+        )
+
+    edited(folder, change)
+    assert "is no baseline of rlexp gate, or is damaged" in refused(folder, *GATE)
+    assert [] == trainer.seeds
+
+
+@pytest.mark.parametrize("score", [1e95, 1e120])
+def test_a_huge_score_is_a_failed_run(score: float, folder: Path, trainer: Trainer) -> None:
+    """A finite score with which the test cannot compute fails a gate, and gives no baseline."""
+    trainer.loss = -score
+    result = judged(folder, SLOWER, code=1)
+    assert "failed" == result["decision"]
+    assert "its score is no finite number, or is beyond 1e+90" in result["reason"]
+    write = (*WRITE[:2], "huge.json", *WORDS, "algorithm.gamma=0.9")
+    assert None is give_json(folder, "gate-baseline", *write, code=1)["path"]
+
+
+def test_a_huge_margin_is_refused(folder: Path) -> None:
+    """A margin with which the test cannot compute is refused by a gate and by a new baseline."""
+    for command in (GATE[:2], WRITE):
+        line = refused(folder, *command, "--margin", "1e120")
+        assert "the margin must be at most 1e+90, not 1e+120" in line
 
 
 def test_the_margin_is_given_once(folder: Path, trainer: Trainer) -> None:

@@ -23,6 +23,7 @@ from rlexp.app.comparison.baseline import (
     Baseline,
     ShortTraining,
     check_design,
+    check_margin_size,
     write_baseline,
 )
 from rlexp.app.comparison.sequential import GROUP
@@ -31,7 +32,6 @@ from rlexp.app.observer import Observer
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
-from rlexp.stats.equivalence import check_margin
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
 from rlexp.store.ledger import read_ledger
 
@@ -163,15 +163,15 @@ def _with_suffix(request: BaselineRequest) -> Iterator[str]:
 
 
 def check_given_margin(margin: float | None) -> None:
-    """Refuse a margin that is not above 0.
+    """Refuse a margin that is not above 0, or with which the test cannot compute.
 
     Raises:
-        ConfigError: The margin is not a finite number above 0.
+        ConfigError: The margin is not above 0, or beyond the largest score.
     """
     if margin is None:
         return
     try:
-        check_margin(margin)
+        check_margin_size(margin)
     except ValueError as error:
         raise ConfigError(str(error), key="--margin", code="out_of_range") from error
 

@@ -20,6 +20,7 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import digest, short_name
 from rlexp.protocol.seeds import Phase, Seeds
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import LARGEST_SCORE
 from rlexp.store.layout import check_name
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
@@ -219,6 +220,6 @@ def failed_rows(outcome: RunOutcome) -> Iterator[RunRow]:
 
 def failure_text(row: RunRow, experiment: str) -> str:
     """Which run has no score, and why, as a sentence without a full stop."""
-    kind = row.failure or "its score is no finite number"
+    kind = row.failure or f"its score is no finite number, or is beyond {LARGEST_SCORE:g}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{experiment}/{row.run} ended without a score ({kind}{reason})"
