@@ -15,6 +15,7 @@ from command_line import Printed, give, give_json, typed
 from quick_parts import quick_parts
 from stored_runs import Stored, failed
 
+from rlexp.app.commands.judge.gate import GatedRun, failed_run
 from rlexp.app.comparison.baseline import ShortTraining, read_baseline
 from rlexp.app.diagnostics.short_training import Unfinished
 from rlexp.engine.source import Plan
@@ -43,6 +44,7 @@ class Trainer:
         seeds: The seeds of all runs so far, with their phases.
         weights: The weights of the short training.
         short: The number of short trainings.
+        timeouts: The seconds that each short training may take.
     """
 
     loss: float = 0.0
@@ -51,6 +53,7 @@ class Trainer:
     seeds: list[tuple[str, int]] = field(default_factory=list)
     weights: str = "a"
     short: int = 0
+    timeouts: list[float] = field(default_factory=list)
 
     def train(self, paths: Any, phase: Phase, plan: Plan, *_: object) -> signal.Signals | None:
         """Store the missing runs."""
@@ -66,9 +69,12 @@ class Trainer:
                 stored.complete(spec.seed, 100 + spec.seed * 7 % 5 - self.loss, phase=phase)
         return None
 
-    def train_shortly(self, spec: RunSpec, steps: int, *_: object) -> ShortTraining | Unfinished:
+    def train_shortly(
+        self, spec: RunSpec, steps: int, _: object, timeout: float = 0.0
+    ) -> ShortTraining | Unfinished:
         """The result of a short training."""
         self.short += 1
+        self.timeouts.append(timeout)
         return ShortTraining(seed=spec.seed, steps=steps, weights=self.weights, evaluations="b")
 
 
@@ -100,6 +106,7 @@ def folder(trainer: Trainer, written: Path, tmp_path: Path) -> Path:
         give(written, *WRITE)
         trainer.seeds.clear()
         trainer.short = 0
+        trainer.timeouts.clear()
     return Path(shutil.copytree(written, tmp_path / "study"))
 
 
@@ -433,26 +440,70 @@ def test_a_design_that_cannot_decide_is_refused(trainer: Trainer, tmp_path: Path
     assert [] == trainer.seeds
 
 
+def committed(folder: Path) -> None:
+    """Make the folder a checkout with a commit that holds no file."""
+    author = ("-c", "user.name=a", "-c", "user.email=a")
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "change"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def experiment_of(folder: Path, *words: str) -> str:
+    """The experiment in which a gate that is worse has its runs."""
+    return str(judged(folder, SLOWER, *words, code=4)["experiment"])
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("table.bin", [b"\0a", b"\0b"]),
+        ("long.py", [b"a = 1\n" * 50_000, b"a = 2\n" * 50_000]),
+        ("code/base.json", [b"1", b"2"]),
+        ("code/gate.md", [b"1", b"2"]),
+    ],
+)
+def test_changed_bytes_of_any_file_are_other_code(
+    name: str, contents: list[bytes], folder: Path, trainer: Trainer
+) -> None:
+    """Binary and long files, and files that share the name of an output, are code; outputs are not."""
+    trainer.loss = 60
+    committed(folder)
+    output = ("--markdown", "gate.md")
+    before = experiment_of(folder, *output)
+    assert before == experiment_of(folder, *output)
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    names = [before]
+    for content in contents:
+        path.write_bytes(content)
+        names.append(experiment_of(folder, *output))
+    assert 3 == len(set(names))
+
+
+def test_the_next_command_names_the_failed_run(folder: Path, trainer: Trainer) -> None:
+    """An interrupted run before the failed one is not named: its log shows no failure."""
+    runs = [
+        GatedRun(seed=s, baseline=1, score=None, state=state, run=f"r{s}", tested=False)
+        for s, state in enumerate(["interrupted", "planned", "failed"])
+    ]
+    assert "r2" == failed_run(runs)
+
+
+def test_the_short_training_has_no_more_than_the_time_left(folder: Path, trainer: Trainer) -> None:
+    """A short training takes its time from `--budget`, and at most two minutes."""
+    judged(folder, "--budget", "0.5", code=0)
+    judged(folder, "--budget", "30", code=0)
+    judged(folder, code=0)
+    short, *others = trainer.timeouts
+    assert 0 < short <= 30
+    assert [120.0, 120.0] == others
+
+
 def test_changed_code_is_trained_anew(folder: Path, trainer: Trainer) -> None:
     """Runs of earlier code are not judged as runs of the present code."""
     trainer.loss = 60
     judged(folder, SLOWER, code=4)
     trainer.loss = 0
-    for words in (
-        ["init", "-q"],
-        [
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a",
-            "commit",
-            "-q",
-            "--allow-empty",
-            "-m",
-            "change",
-        ],
-    ):
-        subprocess.run(["git", *words], cwd=folder, check=True)
+    committed(folder)
     trainer.seeds.clear()
     assert "not worse" == judged(folder, SLOWER, code=0)["decision"]
     assert 5 == len(trainer.seeds)

@@ -26,7 +26,7 @@ from rlexp.app.comparison.baseline import (
     read_baseline,
     tuning_seeds_word,
 )
-from rlexp.app.diagnostics.short_training import Unfinished, train_shortly
+from rlexp.app.diagnostics.short_training import TIMEOUT, Unfinished, train_shortly
 from rlexp.app.execution.software_versions import describe_changes
 from rlexp.app.observer import Observer
 from rlexp.app.results import Displayed, NextCommand, Schema
@@ -44,6 +44,8 @@ from rlexp.text import format_count
 
 ALL_USED = "all"
 """Beginning of the reason that no seed of the baseline is left."""
+ENDED = frozenset({"failed", "completed"})
+"""The states of a run that is not tried again."""
 
 
 class GateDecision(StrEnum):
@@ -199,7 +201,7 @@ def gate(request: GateRequest, workspace: Workspace, observer: Observer) -> Gate
     """
     deadline = _deadline(request.minutes)
     gating = _read_gate(request, deadline, workspace, observer)
-    repeated = _repeat(gating)
+    repeated = _repeat(gating, deadline)
     if repeated is not None and repeated.identical:
         state = judge(gating.design, [], [])
         return _result(gating, repeated, state, (), GateDecision.IDENTICAL, None)
@@ -270,13 +272,15 @@ def _margin(request: GateRequest, baseline: Baseline) -> float:
     return float(given if given is not None else recorded or 0.0)
 
 
-def _repeat(gating: _Gating) -> RepeatedTraining | None:
+def _repeat(gating: _Gating, deadline: float | None) -> RepeatedTraining | None:
     """Repeat the short training of the baseline, where the settings are the same."""
     recorded, training = gating.baseline.short_training, gating.training
     # Settings that act later than the short training would pass it unseen.
     if recorded is None or training.configuration.fingerprint != gating.baseline.fingerprint:
         return None
-    short = train_shortly(training.spec(recorded.seed), recorded.steps, training.workspace)
+    # The short training takes its time from that of the command.
+    left = TIMEOUT if deadline is None else min(TIMEOUT, max(deadline - time.monotonic(), 1.0))
+    short = train_shortly(training.spec(recorded.seed), recorded.steps, training.workspace, left)
     explanation = None
     if isinstance(short, Unfinished):
         explanation = f"it did not end: {short.reason}"
@@ -447,7 +451,7 @@ def _next(
     again = shlex.join(gating.request.command)
     match decision:
         case GateDecision.FAILED:
-            failed = next((r.run for r in runs if r.score is None), None)
+            failed = failed_run(runs)
             target = f"{name}/{failed}" if failed else name
             return [NextCommand(why="see why", command=shlex.join(["rlexp", "logs", target]))]
         case GateDecision.WORSE:
@@ -456,3 +460,8 @@ def _next(
             return [NextCommand(why="continue", command=again)]
         case _:
             return []
+
+
+def failed_run(runs: Sequence[GatedRun]) -> str | None:
+    """The first run that ended without a score; one that is interrupted or planned did not end."""
+    return next((r.run for r in runs if r.score is None and r.state in ENDED), None)
