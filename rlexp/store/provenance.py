@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class Code:
     patch: str
     saved: bool = True
     """Whether the patch holds every change: no long file, binary file or secret was left out."""
-    root: Path | None = None
+    root: Path | None = field(default=None, compare=False)
     """The top folder of the checkout, to which the names of files are relative."""
 
     def __str__(self) -> str:
