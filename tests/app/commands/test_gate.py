@@ -498,6 +498,39 @@ def test_the_short_training_has_no_more_than_the_time_left(folder: Path, trainer
     assert [120.0, 120.0] == others
 
 
+def test_only_the_gate_continues_its_runs(folder: Path, trainer: Trainer) -> None:
+    """`rlexp resume` skips a stopped gate, and refuses it by name: it would train other code."""
+    trainer.loss, trainer.limit = 60, 3
+    name = str(judged(folder, SLOWER, code=130)["experiment"])
+    trainer.limit = None
+    trainer.seeds.clear()
+    outcome = give_json(folder, "resume-outcome", "resume")
+    assert ([name], []) == ([gate["experiment"] for gate in outcome["gates"]], outcome["parts"])
+    assert f"{name} is skipped, because it belongs to a gate" in give(folder, "resume")
+    for target in (name, f"{name}/{next((folder / 'runs' / name).glob('ppo-*')).name}"):
+        assert "repeat the gate: " in refused(folder, "resume", target)
+    assert [] == trainer.seeds
+    give(folder, *shlex.split(outcome["gates"][0]["command"])[1:], code=4)
+    assert 2 == len(trainer.seeds)
+
+
+def test_another_margin_for_the_same_runs_is_warned_of(folder: Path, trainer: Trainer) -> None:
+    """A second margin judges the same scores, and the answer names the first one."""
+    trainer.loss = 60
+    assert "was used first" not in judged(folder, SLOWER, code=4)["warning"]
+    other = ("gate", "base.json", "--margin", "500", SLOWER)
+    assert "margin 20 was used first" in give_json(folder, "gate", *other)["warning"]
+    assert "Warning: margin 20 was used first" in give(folder, *other)
+
+
+def test_unknown_code_is_warned_of(folder: Path, trainer: Trainer) -> None:
+    """Without a git commit the answer says how runs are recognised; with one it does not."""
+    trainer.loss = 60
+    assert "there is no git commit" in judged(folder, SLOWER, code=4)["warning"]
+    committed(folder)
+    assert None is judged(folder, SLOWER, code=4)["warning"]
+
+
 def test_changed_code_is_trained_anew(folder: Path, trainer: Trainer) -> None:
     """Runs of earlier code are not judged as runs of the present code."""
     trainer.loss = 60

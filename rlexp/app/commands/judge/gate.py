@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,7 @@ from rlexp.app.comparison.baseline import (
     read_baseline,
     tuning_seeds_word,
 )
+from rlexp.app.comparison.gate_record import record_gate
 from rlexp.app.diagnostics.short_training import TIMEOUT, Unfinished, train_shortly
 from rlexp.app.execution.software_versions import describe_changes
 from rlexp.app.observer import Observer
@@ -151,7 +152,7 @@ class GateResult(Displayed):
         root: The key of all seeds.
         runs: The seeds of the baseline whose runs exist.
         trained: Number of runs that this command started.
-        warning: Why the test may not hold its level; null where the scores look usual.
+        warning: Why the test may not hold its level, or may judge other code; null without a reason.
         experiment: The experiment with the runs; null where none was needed.
         minutes: The time limit of the command, in minutes; null without one.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
@@ -299,6 +300,9 @@ def _until_decided(
 ) -> GateResult:
     """Train group after group, and test after each, until the gate is decided or out of time."""
     seeds, group = gating.baseline.seeds, gating.design.group
+    training, request = gating.training, gating.request
+    paths = training.workspace.layout.experiment(training.request.experiment.name)
+    first = record_gate(paths, request.command, gating.design.margin)
     trained = 0
     for count in range(group, len(seeds) + 1, group):
         outcome = gating.training.train(seeds[:count])
@@ -315,6 +319,7 @@ def _until_decided(
         runs,
         decision or GateDecision.UNDECIDED,
         reason,
+        first_margin=first.margin,
         trained=trained,
         interrupted=outcome.interrupted,
     )
@@ -391,6 +396,7 @@ def _result(
     decision: GateDecision,
     reason: str | None,
     *,
+    first_margin: float | None = None,
     trained: int = 0,
     interrupted: str | None = None,
 ) -> GateResult:
@@ -427,12 +433,30 @@ def _result(
         root=baseline.root,
         runs=tuple(replace(run, tested=i < state.seeds) for i, run in enumerate(runs)),
         trained=trained,
-        warning=_warning(sides, baseline.group),
+        warning="; ".join(_warnings(gating, sides, first_margin)) or None,
         experiment=experiment.name if runs else None,
         minutes=request.minutes,
         interrupted=interrupted,
         next=tuple(_next(gating, decision, runs, reason)),
     )
+
+
+def _warnings(
+    gating: _Gating, sides: Sequence[Sequence[float]], first_margin: float | None
+) -> Iterator[str]:
+    """Why the answer may be weaker than its level says."""
+    if warning := _warning(sides, gating.baseline.group):
+        yield warning
+    if first_margin is not None and first_margin != gating.design.margin:
+        yield (
+            f"margin {first_margin:g} was used first for these runs: a margin that is chosen after "
+            "scores were seen weakens the test"
+        )
+    if sides[0] and gating.training.code.commit is None:
+        yield (
+            "there is no git commit, so runs are recognised by configuration and versions only, "
+            "and other changes of the code are not noticed"
+        )
 
 
 def _warning(sides: Sequence[Sequence[float]], group: int) -> str | None:

@@ -26,6 +26,7 @@ from rlexp.app.comparison.baseline import (
     check_margin_size,
     write_baseline,
 )
+from rlexp.app.comparison.gate_record import record_gate
 from rlexp.app.comparison.sequential import GROUP
 from rlexp.app.diagnostics.short_training import Unfinished, default_steps, train_shortly
 from rlexp.app.observer import Observer
@@ -137,6 +138,9 @@ def make_baseline(
             f"{shlex.join(_with_suffix(request))}",
             key=str(request.path),
         )
+    if _experiment(request, workspace) is None:
+        paths = workspace.layout.experiment(training.request.experiment.name)
+        record_gate(paths, request.command, request.margin)
     outcome = training.train(seeds)
     scores = {row.seed: row.score for row in outcome.summary.runs if row.score is not None}
     if outcome.interrupted or set(scores) != set(seeds):
