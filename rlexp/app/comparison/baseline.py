@@ -62,7 +62,8 @@ class Baseline:
         alpha: The level of the sequential test.
         margin: The largest loss that does not matter; None leaves it to each gate.
         short_training: The training whose result must repeat bit by bit; None skips this check.
-        versions: The versions of packages, the processor and the user's code.
+        versions: The versions of packages, the processor and the user's code; empty where the
+            baseline was made from an experiment that was trained before.
         experiment: The experiment with the runs.
         ledger: The head of the experiment's ledger.
     """

@@ -565,6 +565,8 @@ def test_an_experiment_becomes_a_baseline(trainer: Trainer, tmp_path: Path) -> N
     give(tmp_path, "run", *WORDS, "phase=tuning", "experiment=tried")
     result = give_json(tmp_path, "gate-baseline", "gate", "--write", "base.json", "tried")
     assert (10, 102.0, None) == (result["n"], result["mean"], result["short_steps"])
+    # The present versions may not be those of the runs.
+    assert {} == json.loads((tmp_path / "base.json").read_text())["versions"]
     trainer.loss = 60
     assert "worse" == judged(tmp_path, code=4)["decision"]
     give(tmp_path, "run", *WORDS[:3], "experiment=tested")

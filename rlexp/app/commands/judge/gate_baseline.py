@@ -230,7 +230,8 @@ def _baseline(
         alpha=request.alpha,
         margin=request.margin,
         short_training=_short_training(request, training, observer),
-        versions=training.versions,
+        # The present versions may not be those with which an older experiment was trained.
+        versions=training.versions if _experiment(request, training.workspace) is None else {},
         experiment=experiment.name,
         ledger=ledger.head if ledger else None,
     )
