@@ -207,6 +207,11 @@ class ExperimentPaths:
         return self.folder / "names.json"
 
     @property
+    def gate(self) -> Path:
+        """The first gate of an experiment that `rlexp gate` trains."""
+        return self.folder / "gate.json"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"

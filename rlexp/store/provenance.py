@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ class Code:
     patch: str
     saved: bool = True
     """Whether the patch holds every change: no long file, binary file or secret was left out."""
+    root: Path | None = field(default=None, compare=False)
+    """The top folder of the checkout, to which the names of files are relative."""
 
     def __str__(self) -> str:
         """A short text for the plan (`git 1a2b3c4 (dirty: 2 files, diff saved)`)."""
@@ -61,18 +63,19 @@ class Code:
         )
 
 
-def read_code(folder: Path, records: Path | None = None) -> Code:
+def read_code(folder: Path, records: Path | None = None, outputs: Sequence[Path] = ()) -> Code:
     """Read the state of the git checkout around `folder`.
 
     Args:
         folder: A folder in the checkout.
         records: The folder `runs/`, which is left out: records are not code.
+        outputs: Further files that are left out.
     """
     commit = _line_of(folder, "rev-parse", "HEAD")
     if commit is None:
         return Code(None, None, None, (), (), "")
     root = Path(_line_of(folder, "rev-parse", "--show-toplevel") or folder)
-    excluded = _excluded(root, records)
+    excluded = [*_excluded(root, records), *_excluded_paths(root, outputs)]
     command = ("status", "--porcelain=v1", "--no-renames", "-uall", "-z", "--", ":/", *excluded)
     status = (_git(folder, *command) or "").split("\0")
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
@@ -93,6 +96,7 @@ def read_code(folder: Path, records: Path | None = None) -> Code:
         untracked=untracked,
         patch=masked,
         saved=saved and masked == patch,
+        root=root,
     )
 
 
@@ -100,9 +104,13 @@ def _excluded(root: Path, records: Path | None) -> list[str]:
     """Path arguments of git that exclude the records and the files of trackers."""
     if records is None:
         return []
-    top, runs = root.resolve(), records.resolve()
-    outputs = [runs, *(runs.parent / name for name in MIRRORS)]
-    inside = [path.relative_to(top) for path in outputs if path.is_relative_to(top)]
+    runs = records.resolve()
+    return _excluded_paths(root, [runs, *(runs.parent / name for name in MIRRORS)])
+
+
+def _excluded_paths(root: Path, paths: Sequence[Path]) -> list[str]:
+    top, resolved = root.resolve(), [path.resolve() for path in paths]
+    inside = [path.relative_to(top) for path in resolved if path.is_relative_to(top)]
     return [f":(top,exclude,literal){path}" for path in inside if path.parts]
 
 

@@ -82,6 +82,7 @@ PROTOCOLS = FileSchema(1)
 MANIFEST = FileSchema(1)
 JOURNAL = FileSchema(1)
 PROVENANCE = FileSchema(1)
+GATE = FileSchema(1)
 ATTEMPT = FileSchema(1)
 VERDICT = FileSchema(1)
 STOP = FileSchema(1)
@@ -98,6 +99,7 @@ BY_NAME: Mapping[str, FileSchema] = {
     "adaptive.json": ADAPTIVE,
     "annotations.json": ANNOTATIONS,
     "names.json": NAMES,
+    "gate.json": GATE,
     "provenance.json": PROVENANCE,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,

@@ -1,6 +1,7 @@
 """The baseline file of `rlexp gate`: scores that a project commits, and how they came about."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +10,8 @@ from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import TARGET, digest
 from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
+from rlexp.records.run import LARGEST_SCORE
+from rlexp.stats.equivalence import check_margin
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
 from rlexp.store.files import json_bytes, parse_json, publish, read_file
 from rlexp.store.schemas import FileSchema
@@ -18,6 +21,8 @@ SCHEMA = FileSchema(1)
 """The schema of a baseline file."""
 SUM = "sum"
 """Key of the sha256 of all other keys, without those of the schema."""
+TUNING_SEEDS = "seeds.tuning"
+"""The key of the word that asks for tuning seeds."""
 SETTINGS_OF_TRAINING = frozenset({"vector"})
 """Settings of an environment that belong to the training and not to the task."""
 
@@ -57,7 +62,8 @@ class Baseline:
         alpha: The level of the sequential test.
         margin: The largest loss that does not matter; None leaves it to each gate.
         short_training: The training whose result must repeat bit by bit; None skips this check.
-        versions: The versions of packages, the processor and the user's code.
+        versions: The versions of packages, the processor and the user's code; empty where the
+            baseline was made from an experiment that was trained before.
         experiment: The experiment with the runs.
         ledger: The head of the experiment's ledger.
     """
@@ -173,7 +179,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written: {error.strerror}; name another file: "
-            "rlexp gate --write FILE",
+            "rlexp gate --write FILE WORDS",
             code="unwritable",
             key=str(path),
         ) from error
@@ -189,9 +195,7 @@ def read_baseline(path: Path) -> Baseline:
         document = parse_json(read_file(path))
     except FileNotFoundError as error:
         raise RecordError(
-            f"there is no baseline {path}; write it: rlexp gate --write {path}",
-            command=f"rlexp gate --write {path}",
-            key=str(path),
+            f"there is no baseline {path}; write it: {writing_command(path, {})}", key=str(path)
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}", key=str(path)) from error
@@ -200,21 +204,89 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _read(path: Path, document: Mapping[str, Any]) -> Baseline:
-    again = f"restore it from git, or write it again: rlexp gate --write {path}"
+    again = f"restore it from git, or write it again: {writing_command(path, document)}"
+    kept = {key: value for key, value in document.items() if key not in {*SCHEMA.head(), SUM}}
     try:
         baseline = Baseline.from_plain(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _check_numbers(baseline)
+        # Infinity, which JSON writes as 1e999, has no digest.
+        sums = (digest(kept), baseline.sum)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RecordError(
             f"{path} is no baseline of rlexp gate, or is damaged: {error!r}; {again}",
             key=str(path),
         ) from error
-    kept = {key: value for key, value in document.items() if key not in {*SCHEMA.head(), SUM}}
-    if digest(kept) != document.get(SUM) or baseline.sum != document.get(SUM):
+    if sums != (document.get(SUM),) * 2:
         raise RecordError(
             f"{path} was edited after it was written: its sum does not match its content; {again}",
             key=str(path),
         )
     return baseline
+
+
+def _check_numbers(baseline: Baseline) -> None:
+    """Check what the test computes with.
+
+    Raises:
+        ValueError: A number is out of its range.
+        LookupError: The configuration has no budget, or the budget has no score.
+    """
+    if baseline.group < 2 or not baseline.scores:
+        raise ValueError("a group has two scores or more")
+    if not all(abs(score) <= LARGEST_SCORE for score in baseline.scores.values()):
+        raise ValueError(f"a score is no finite number, or is beyond {LARGEST_SCORE:g}")
+    if not 0 < baseline.alpha < 1:
+        raise ValueError(f"alpha is {baseline.alpha:g}")
+    if baseline.margin is not None:
+        check_margin_size(baseline.margin)
+    if not baseline.rule or baseline.direction not in {"minimise", "maximise"}:
+        raise ValueError("the metric has no rule or no direction")
+
+
+def check_margin_size(margin: float) -> None:
+    """Refuse a margin with which the test cannot compute.
+
+    Raises:
+        ValueError: The margin is not above 0, or beyond the largest score.
+    """
+    check_margin(margin)
+    if margin > LARGEST_SCORE:
+        raise ValueError(f"the margin must be at most {LARGEST_SCORE:g}, not {margin:g}")
+
+
+def writing_command(path: Path, document: Mapping[str, Any]) -> str:
+    """The command that writes a baseline again, with what can be read of the present one.
+
+    Without words, the command would train the default configuration: a document without words
+    gives the placeholder `WORDS`.
+
+    Args:
+        path: The baseline file.
+        document: Its content, which may be damaged.
+    """
+    command = shlex.join(["rlexp", "gate", "--write", str(path)])
+    words = document.get("words")
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        return f"{command} WORDS"
+    return f"{command} {shlex.join([*words, *_design_words(document)])}"
+
+
+def _design_words(document: Mapping[str, Any]) -> Iterator[str]:
+    """The seeds, the level, the group and the margin, as far as they can be read."""
+    scores = document.get("scores")
+    if isinstance(scores, Mapping) and scores and all(seed.isdecimal() for seed in scores):
+        yield tuning_seeds_word(sorted(map(int, scores)))
+    for key in ("group", "alpha", "margin"):
+        value = document.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield from (f"--{key}", str(value))
+
+
+def tuning_seeds_word(seeds: Sequence[int]) -> str:
+    """The word that asks for some tuning seeds: a number where they are the first ones."""
+    if tuple(seeds) == (*range(len(seeds)),):
+        return f"{TUNING_SEEDS}={len(seeds)}"
+    return f"{TUNING_SEEDS}=[{','.join(map(str, seeds))}]"
 
 
 def check_comparable(
@@ -229,7 +301,7 @@ def check_comparable(
     if differences:
         raise ProtocolError(
             f"{path} is a baseline of another experiment ({join_first_names(differences, 4)}); leave "
-            "out the words that change this, or write another baseline: rlexp gate --write FILE",
+            "out the words that change this, or write another baseline: rlexp gate --write FILE WORDS",
             key=differences[0].partition(":")[0],
         )
 

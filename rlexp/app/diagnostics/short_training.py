@@ -34,13 +34,16 @@ def default_steps(spec: RunSpec) -> int:
     return min(short_training(spec), int(spec.budget["steps"]))
 
 
-def train_shortly(spec: RunSpec, steps: int, workspace: Workspace) -> ShortTraining | Unfinished:
+def train_shortly(
+    spec: RunSpec, steps: int, workspace: Workspace, timeout: float = TIMEOUT
+) -> ShortTraining | Unfinished:
     """Train a run for some steps, in a process of its own and outside of `runs/`.
 
     Args:
         spec: The run.
         steps: Environment steps of the training, which become its budget.
         workspace: The workspace, which holds the code.
+        timeout: Seconds that it may take.
     """
     if spec.external:
         return Unfinished("a training script leaves no weights to compare")
@@ -53,7 +56,7 @@ def train_shortly(spec: RunSpec, steps: int, workspace: Workspace) -> ShortTrain
     shortened = replace(spec, budget=small_budget(spec, {"steps": steps}))
     with scratch("rlexp-gate-") as (folder, _):
         settings = RepetitionSettings(
-            folder=folder, workspace=workspace.folder, allowed=workspace.allowed, timeout=TIMEOUT
+            folder=folder, workspace=workspace.folder, allowed=workspace.allowed, timeout=timeout
         )
         (record,) = execute_separately([RepeatedRun(name="short", spec=shortened)], settings)
     return _result(record, steps)

@@ -10,6 +10,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlexp.app.comparison.gate_record import gate_command
 from rlexp.app.execution.registered_request import PROTOCOL
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.provenance import LastCommand, command_in, last_time, read_last_command
@@ -264,7 +265,7 @@ def _continuing(
         words = recorded_words(paths, last, workspace)
         if words:
             return words
-    return ("rlexp", "resume", paths.name, *permission)
+    return gate_command(paths) or ("rlexp", "resume", paths.name, *permission)
 
 
 def _adding(

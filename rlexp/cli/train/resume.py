@@ -105,6 +105,8 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
 
     for left in outcome.left:
         yield f"{left.experiment} is skipped, because another command runs it: {left.holder}"
+    for gate in outcome.gates:
+        yield f"{gate.experiment} is skipped, because it belongs to a gate; repeat the gate: {gate.command}"
     for omitted in outcome.left_words:
         yield (
             f"left out of the recorded command of {omitted.experiment}, because records do not "
@@ -121,7 +123,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
     for name in outcome.adaptive:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
         yield f"To make the next look of {name}: {again} …"
-    if not outcome.parts and not outcome.errors and outcome.experiments:
+    if not outcome.parts and not outcome.errors and not outcome.gates and outcome.experiments:
         experiments = format_count(outcome.experiments, "experiment")
         yield f"nothing to continue: {experiments} under runs/, all finished"
     elif not outcome.experiments:

@@ -1,10 +1,11 @@
 """`rlexp gate` passes, refuses or stays undecided as its test says, and a fault is never a pass."""
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from command_line import Printed, give, give_json, typed
 from quick_parts import quick_parts
 from stored_runs import Stored, failed
 
-from rlexp.app.comparison.baseline import ShortTraining
+from rlexp.app.commands.judge.gate import GatedRun, failed_run
+from rlexp.app.comparison.baseline import ShortTraining, read_baseline
 from rlexp.app.diagnostics.short_training import Unfinished
 from rlexp.engine.source import Plan
+from rlexp.errors import RecordError
 from rlexp.protocol.identity import digest
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
@@ -41,6 +44,7 @@ class Trainer:
         seeds: The seeds of all runs so far, with their phases.
         weights: The weights of the short training.
         short: The number of short trainings.
+        timeouts: The seconds that each short training may take.
     """
 
     loss: float = 0.0
@@ -49,6 +53,7 @@ class Trainer:
     seeds: list[tuple[str, int]] = field(default_factory=list)
     weights: str = "a"
     short: int = 0
+    timeouts: list[float] = field(default_factory=list)
 
     def train(self, paths: Any, phase: Phase, plan: Plan, *_: object) -> signal.Signals | None:
         """Store the missing runs."""
@@ -64,9 +69,12 @@ class Trainer:
                 stored.complete(spec.seed, 100 + spec.seed * 7 % 5 - self.loss, phase=phase)
         return None
 
-    def train_shortly(self, spec: RunSpec, steps: int, *_: object) -> ShortTraining | Unfinished:
+    def train_shortly(
+        self, spec: RunSpec, steps: int, _: object, timeout: float = 0.0
+    ) -> ShortTraining | Unfinished:
         """The result of a short training."""
         self.short += 1
+        self.timeouts.append(timeout)
         return ShortTraining(seed=spec.seed, steps=steps, weights=self.weights, evaluations="b")
 
 
@@ -98,6 +106,7 @@ def folder(trainer: Trainer, written: Path, tmp_path: Path) -> Path:
         give(written, *WRITE)
         trainer.seeds.clear()
         trainer.short = 0
+        trainer.timeouts.clear()
     return Path(shutil.copytree(written, tmp_path / "study"))
 
 
@@ -287,7 +296,129 @@ def test_an_edited_baseline_is_refused(folder: Path) -> None:
     (folder / "base.json").write_text("{")
     assert "base.json cannot be read" in refused(folder, *GATE)
     (folder / "base.json").unlink()
-    assert "write it: rlexp gate --write base.json" in refused(folder, *GATE)
+    assert "write it: rlexp gate --write base.json WORDS" in refused(folder, *GATE)
+
+
+def test_the_remedy_of_an_edited_baseline_writes_the_same_one(folder: Path) -> None:
+    """The printed command has the words, the seeds and the test of the baseline, and writes it again."""
+    written = json.loads((folder / "base.json").read_text())
+    edited(folder, lambda content: content["scores"].update({"0": 1.0}))
+    command = refused(folder, *GATE).partition("write it again: ")[2]
+    assert "algorithm=ppo environment=cartpole budget.steps=4096 seeds.tuning=10" in command
+    give(folder, *shlex.split(command)[1:])
+    again = json.loads((folder / "base.json").read_text())
+    assert [] == [k for k in written if written[k] != again[k] and k not in {"sum", "ledger"}]
+
+
+@pytest.mark.parametrize("words", [(), ("seeds.tuning=10",), ("executor.workers=1",)])
+def test_a_baseline_is_of_a_named_configuration(
+    words: tuple[str, ...], trainer: Trainer, tmp_path: Path
+) -> None:
+    """Words that name no configuration are refused: the default one would be trained for long."""
+    line = refused(tmp_path, "gate", "--write", "base.json", *words)
+    assert "rlexp gate --write base.json algorithm=ppo environment=cartpole" in line
+    assert [] == trainer.seeds
+
+
+def test_a_name_without_json_has_the_whole_command(trainer: Trainer, tmp_path: Path) -> None:
+    """The remedy for a file's name is the typed command with the words and the margin."""
+    line = refused(tmp_path, "gate", "--write", "base", *WORDS, "--margin", "15")
+    assert f"rlexp gate --write base.json {' '.join(WORDS)} --margin 15" in line
+
+
+WRONG = (
+    "1e999",
+    "-1e999",
+    "1e95",
+    "NaN",
+    "0",
+    "-1",
+    "true",
+    "null",
+    '"x"',
+    '"\\ud800"',
+    "[]",
+    "{}",
+)
+"""JSON values that most leaves of a baseline cannot have."""
+
+
+def replaced_leaves(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each variant of a value in which one leaf is a mark, with the leaf."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            for variant, leaf in replaced_leaves(inner):
+                changed = value.copy()
+                changed[key] = variant
+                yield changed, leaf
+    else:
+        yield "MARK", value
+
+
+def test_any_wrong_leaf_is_refused_on_one_line(folder: Path) -> None:
+    """Whatever stands in the place of a value, the baseline is refused, and there is no traceback."""
+    path = folder / "base.json"
+    content = json.loads(path.read_text())
+    variants = list(replaced_leaves(content))
+    assert len(variants) > 60
+    for variant, leaf in variants:
+        if isinstance(variant, str) or variant["rlexp"] == "MARK":
+            continue
+        for text in WRONG:
+            if json.loads(text) == leaf:
+                continue
+            path.write_text(json.dumps(variant).replace('"MARK"', text))
+            with pytest.raises(RecordError) as refusal:
+                read_baseline(path)
+            assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("group",), 0),
+        (("alpha",), 0),
+        (("margin",), 1e95),
+        (("scores", "3"), 1e95),
+        (("direction",), "up"),
+        (("configuration", "budget"), {}),
+    ],
+)
+def test_a_sum_does_not_excuse_wrong_numbers(
+    keys: tuple[str, ...], value: object, folder: Path, trainer: Trainer
+) -> None:
+    """Numbers with which no test can compute are refused even where the sum was made anew."""
+
+    def change(content: dict[str, Any]) -> None:
+        inner = content
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        content["sum"] = digest(
+            {k: v for k, v in content.items() if k not in {"schema", "rlexp", "sum"}}
+        )
+
+    edited(folder, change)
+    assert "is no baseline of rlexp gate, or is damaged" in refused(folder, *GATE)
+    assert [] == trainer.seeds
+
+
+@pytest.mark.parametrize("score", [1e95, 1e120])
+def test_a_huge_score_is_a_failed_run(score: float, folder: Path, trainer: Trainer) -> None:
+    """A finite score with which the test cannot compute fails a gate, and gives no baseline."""
+    trainer.loss = -score
+    result = judged(folder, SLOWER, code=1)
+    assert "failed" == result["decision"]
+    assert "its score is no finite number, or is beyond 1e+90" in result["reason"]
+    write = (*WRITE[:2], "huge.json", *WORDS, "algorithm.gamma=0.9")
+    assert None is give_json(folder, "gate-baseline", *write, code=1)["path"]
+
+
+def test_a_huge_margin_is_refused(folder: Path) -> None:
+    """A margin with which the test cannot compute is refused by a gate and by a new baseline."""
+    for command in (GATE[:2], WRITE):
+        line = refused(folder, *command, "--margin", "1e120")
+        assert "the margin must be at most 1e+90, not 1e+120" in line
 
 
 def test_the_margin_is_given_once(folder: Path, trainer: Trainer) -> None:
@@ -309,26 +440,103 @@ def test_a_design_that_cannot_decide_is_refused(trainer: Trainer, tmp_path: Path
     assert [] == trainer.seeds
 
 
+def committed(folder: Path) -> None:
+    """Make the folder a checkout with a commit that holds no file."""
+    author = ("-c", "user.name=a", "-c", "user.email=a")
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "change"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def experiment_of(folder: Path, *words: str) -> str:
+    """The experiment in which a gate that is worse has its runs."""
+    return str(judged(folder, SLOWER, *words, code=4)["experiment"])
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("table.bin", [b"\0a", b"\0b"]),
+        ("long.py", [b"a = 1\n" * 50_000, b"a = 2\n" * 50_000]),
+        ("code/base.json", [b"1", b"2"]),
+        ("code/gate.md", [b"1", b"2"]),
+    ],
+)
+def test_changed_bytes_of_any_file_are_other_code(
+    name: str, contents: list[bytes], folder: Path, trainer: Trainer
+) -> None:
+    """Binary and long files, and files that share the name of an output, are code; outputs are not."""
+    trainer.loss = 60
+    committed(folder)
+    output = ("--markdown", "gate.md")
+    before = experiment_of(folder, *output)
+    assert before == experiment_of(folder, *output)
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    names = [before]
+    for content in contents:
+        path.write_bytes(content)
+        names.append(experiment_of(folder, *output))
+    assert 3 == len(set(names))
+
+
+def test_the_next_command_names_the_failed_run(folder: Path, trainer: Trainer) -> None:
+    """An interrupted run before the failed one is not named: its log shows no failure."""
+    runs = [
+        GatedRun(seed=s, baseline=1, score=None, state=state, run=f"r{s}", tested=False)
+        for s, state in enumerate(["interrupted", "planned", "failed"])
+    ]
+    assert "r2" == failed_run(runs)
+
+
+def test_the_short_training_has_no_more_than_the_time_left(folder: Path, trainer: Trainer) -> None:
+    """A short training takes its time from `--budget`, and at most two minutes."""
+    judged(folder, "--budget", "0.5", code=0)
+    judged(folder, "--budget", "30", code=0)
+    judged(folder, code=0)
+    short, *others = trainer.timeouts
+    assert 0 < short <= 30
+    assert [120.0, 120.0] == others
+
+
+def test_only_the_gate_continues_its_runs(folder: Path, trainer: Trainer) -> None:
+    """`rlexp resume` skips a stopped gate, and refuses it by name: it would train other code."""
+    trainer.loss, trainer.limit = 60, 3
+    name = str(judged(folder, SLOWER, code=130)["experiment"])
+    trainer.limit = None
+    trainer.seeds.clear()
+    outcome = give_json(folder, "resume-outcome", "resume")
+    assert ([name], []) == ([gate["experiment"] for gate in outcome["gates"]], outcome["parts"])
+    assert f"{name} is skipped, because it belongs to a gate" in give(folder, "resume")
+    for target in (name, f"{name}/{next((folder / 'runs' / name).glob('ppo-*')).name}"):
+        assert "repeat the gate: " in refused(folder, "resume", target)
+    assert [] == trainer.seeds
+    give(folder, *shlex.split(outcome["gates"][0]["command"])[1:], code=4)
+    assert 2 == len(trainer.seeds)
+
+
+def test_another_margin_for_the_same_runs_is_warned_of(folder: Path, trainer: Trainer) -> None:
+    """A second margin judges the same scores, and the answer names the first one."""
+    trainer.loss = 60
+    assert "was used first" not in judged(folder, SLOWER, code=4)["warning"]
+    other = ("gate", "base.json", "--margin", "500", SLOWER)
+    assert "margin 20 was used first" in give_json(folder, "gate", *other)["warning"]
+    assert "Warning: margin 20 was used first" in give(folder, *other)
+
+
+def test_unknown_code_is_warned_of(folder: Path, trainer: Trainer) -> None:
+    """Without a git commit the answer says how runs are recognised; with one it does not."""
+    trainer.loss = 60
+    assert "there is no git commit" in judged(folder, SLOWER, code=4)["warning"]
+    committed(folder)
+    assert None is judged(folder, SLOWER, code=4)["warning"]
+
+
 def test_changed_code_is_trained_anew(folder: Path, trainer: Trainer) -> None:
     """Runs of earlier code are not judged as runs of the present code."""
     trainer.loss = 60
     judged(folder, SLOWER, code=4)
     trainer.loss = 0
-    for words in (
-        ["init", "-q"],
-        [
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a",
-            "commit",
-            "-q",
-            "--allow-empty",
-            "-m",
-            "change",
-        ],
-    ):
-        subprocess.run(["git", *words], cwd=folder, check=True)
+    committed(folder)
     trainer.seeds.clear()
     assert "not worse" == judged(folder, SLOWER, code=0)["decision"]
     assert 5 == len(trainer.seeds)
@@ -357,6 +565,8 @@ def test_an_experiment_becomes_a_baseline(trainer: Trainer, tmp_path: Path) -> N
     give(tmp_path, "run", *WORDS, "phase=tuning", "experiment=tried")
     result = give_json(tmp_path, "gate-baseline", "gate", "--write", "base.json", "tried")
     assert (10, 102.0, None) == (result["n"], result["mean"], result["short_steps"])
+    # The present versions may not be those of the runs.
+    assert {} == json.loads((tmp_path / "base.json").read_text())["versions"]
     trainer.loss = 60
     assert "worse" == judged(tmp_path, code=4)["decision"]
     give(tmp_path, "run", *WORDS[:3], "experiment=tested")

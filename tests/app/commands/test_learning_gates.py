@@ -142,3 +142,18 @@ def test_the_action_judges_with_the_real_command(tmp_path: Path) -> None:
     )
     assert (0, "decision=pass\n") == (code, outputs)
     assert summary.startswith("### ppo on CartPole-v1: ")
+
+
+def test_the_action_judges_nothing_with_wrong_quotes(fake_rlexp: str, tmp_path: Path) -> None:
+    """Words with an open quote end as failed, before the gate could judge without them."""
+    words = "end=0 'agent.network=[8, 8]"
+    result = step(tmp_path, baseline="base.json", words=words, rlexp=fake_rlexp)
+    assert (2, "decision=failed\n", "") == result
+    assert not (tmp_path / "arguments.json").exists()
+
+
+def test_the_action_takes_blank_words_for_none(fake_rlexp: str, tmp_path: Path) -> None:
+    """Words of spaces alone add no argument."""
+    step(tmp_path, baseline="base.json", words="  \n", budget="end=0", rlexp=fake_rlexp)
+    given = json.loads((tmp_path / "arguments.json").read_text())
+    assert ["gate", "base.json", "--budget", "end=0"] == given

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,6 @@ from rlexp.app.commands.judge.gate_training import (
     keys_of,
     merged_words,
     read_training,
-    seed_word,
 )
 from rlexp.app.commands.train.run import RunOptions, RunOutcome
 from rlexp.app.comparison.baseline import (
@@ -25,8 +24,10 @@ from rlexp.app.comparison.baseline import (
     check_comparable,
     check_design,
     read_baseline,
+    tuning_seeds_word,
 )
-from rlexp.app.diagnostics.short_training import Unfinished, train_shortly
+from rlexp.app.comparison.gate_record import record_gate
+from rlexp.app.diagnostics.short_training import TIMEOUT, Unfinished, train_shortly
 from rlexp.app.execution.software_versions import describe_changes
 from rlexp.app.observer import Observer
 from rlexp.app.results import Displayed, NextCommand, Schema
@@ -44,6 +45,8 @@ from rlexp.text import format_count
 
 ALL_USED = "all"
 """Beginning of the reason that no seed of the baseline is left."""
+ENDED = frozenset({"failed", "completed"})
+"""The states of a run that is not tried again."""
 
 
 class GateDecision(StrEnum):
@@ -149,7 +152,7 @@ class GateResult(Displayed):
         root: The key of all seeds.
         runs: The seeds of the baseline whose runs exist.
         trained: Number of runs that this command started.
-        warning: Why the test may not hold its level; null where the scores look usual.
+        warning: Why the test may not hold its level, or may judge other code; null without a reason.
         experiment: The experiment with the runs; null where none was needed.
         minutes: The time limit of the command, in minutes; null without one.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
@@ -199,7 +202,7 @@ def gate(request: GateRequest, workspace: Workspace, observer: Observer) -> Gate
     """
     deadline = _deadline(request.minutes)
     gating = _read_gate(request, deadline, workspace, observer)
-    repeated = _repeat(gating)
+    repeated = _repeat(gating, deadline)
     if repeated is not None and repeated.identical:
         state = judge(gating.design, [], [])
         return _result(gating, repeated, state, (), GateDecision.IDENTICAL, None)
@@ -238,12 +241,12 @@ def _read_gate(
     if named := sorted(key for key in keys_of(request.words) if key.startswith("seeds.")):
         raise ConfigError(
             f"{path} names the seeds: leave out {named[0]}=; for other seeds, write another "
-            f"baseline: rlexp gate --write FILE",
+            f"baseline: rlexp gate --write FILE WORDS",
             key=named[0],
         )
     # A measurement of the costs would use up the time that the deadline leaves.
     options = RunOptions(retry=request.retry, deadline=deadline, probe=False)
-    words = [*merged_words(baseline.words, request.words), seed_word(baseline.seeds)]
+    words = [*merged_words(baseline.words, request.words), tuning_seeds_word(baseline.seeds)]
     written = (path, *request.outputs)
     training = read_training(words, "gate", written, options, workspace, observer)
     root = training.request.experiment.seeds.root
@@ -270,13 +273,15 @@ def _margin(request: GateRequest, baseline: Baseline) -> float:
     return float(given if given is not None else recorded or 0.0)
 
 
-def _repeat(gating: _Gating) -> RepeatedTraining | None:
+def _repeat(gating: _Gating, deadline: float | None) -> RepeatedTraining | None:
     """Repeat the short training of the baseline, where the settings are the same."""
     recorded, training = gating.baseline.short_training, gating.training
     # Settings that act later than the short training would pass it unseen.
     if recorded is None or training.configuration.fingerprint != gating.baseline.fingerprint:
         return None
-    short = train_shortly(training.spec(recorded.seed), recorded.steps, training.workspace)
+    # The short training takes its time from that of the command.
+    left = TIMEOUT if deadline is None else min(TIMEOUT, max(deadline - time.monotonic(), 1.0))
+    short = train_shortly(training.spec(recorded.seed), recorded.steps, training.workspace, left)
     explanation = None
     if isinstance(short, Unfinished):
         explanation = f"it did not end: {short.reason}"
@@ -295,6 +300,9 @@ def _until_decided(
 ) -> GateResult:
     """Train group after group, and test after each, until the gate is decided or out of time."""
     seeds, group = gating.baseline.seeds, gating.design.group
+    training, request = gating.training, gating.request
+    paths = training.workspace.layout.experiment(training.request.experiment.name)
+    first = record_gate(paths, request.command, gating.design.margin)
     trained = 0
     for count in range(group, len(seeds) + 1, group):
         outcome = gating.training.train(seeds[:count])
@@ -311,6 +319,7 @@ def _until_decided(
         runs,
         decision or GateDecision.UNDECIDED,
         reason,
+        first_margin=first.margin,
         trained=trained,
         interrupted=outcome.interrupted,
     )
@@ -387,6 +396,7 @@ def _result(
     decision: GateDecision,
     reason: str | None,
     *,
+    first_margin: float | None = None,
     trained: int = 0,
     interrupted: str | None = None,
 ) -> GateResult:
@@ -423,12 +433,30 @@ def _result(
         root=baseline.root,
         runs=tuple(replace(run, tested=i < state.seeds) for i, run in enumerate(runs)),
         trained=trained,
-        warning=_warning(sides, baseline.group),
+        warning="; ".join(_warnings(gating, sides, first_margin)) or None,
         experiment=experiment.name if runs else None,
         minutes=request.minutes,
         interrupted=interrupted,
         next=tuple(_next(gating, decision, runs, reason)),
     )
+
+
+def _warnings(
+    gating: _Gating, sides: Sequence[Sequence[float]], first_margin: float | None
+) -> Iterator[str]:
+    """Why the answer may be weaker than its level says."""
+    if warning := _warning(sides, gating.baseline.group):
+        yield warning
+    if first_margin is not None and first_margin != gating.design.margin:
+        yield (
+            f"margin {first_margin:g} was used first for these runs: a margin that is chosen after "
+            "scores were seen weakens the test"
+        )
+    if sides[0] and gating.training.code.commit is None:
+        yield (
+            "there is no git commit, so runs are recognised by configuration and versions only, "
+            "and other changes of the code are not noticed"
+        )
 
 
 def _warning(sides: Sequence[Sequence[float]], group: int) -> str | None:
@@ -447,7 +475,7 @@ def _next(
     again = shlex.join(gating.request.command)
     match decision:
         case GateDecision.FAILED:
-            failed = next((r.run for r in runs if r.score is None), None)
+            failed = failed_run(runs)
             target = f"{name}/{failed}" if failed else name
             return [NextCommand(why="see why", command=shlex.join(["rlexp", "logs", target]))]
         case GateDecision.WORSE:
@@ -456,3 +484,8 @@ def _next(
             return [NextCommand(why="continue", command=again)]
         case _:
             return []
+
+
+def failed_run(runs: Sequence[GatedRun]) -> str | None:
+    """The first run that ended without a score; one that is interrupted or planned did not end."""
+    return next((r.run for r in runs if r.score is None and r.state in ENDED), None)

@@ -1,7 +1,7 @@
 """`rlexp gate --write`: trains tuning seeds, and writes their scores as a baseline."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from rlexp.app.commands.judge.gate_training import (
-    SEEDS,
     GateTraining,
     failed_rows,
     failure_text,
@@ -19,14 +18,21 @@ from rlexp.app.commands.judge.gate_training import (
     words_of_experiment,
 )
 from rlexp.app.commands.train.run import RunOptions, RunOutcome
-from rlexp.app.comparison.baseline import Baseline, ShortTraining, check_design, write_baseline
+from rlexp.app.comparison.baseline import (
+    TUNING_SEEDS,
+    Baseline,
+    ShortTraining,
+    check_design,
+    check_margin_size,
+    write_baseline,
+)
+from rlexp.app.comparison.gate_record import record_gate
 from rlexp.app.comparison.sequential import GROUP
 from rlexp.app.diagnostics.short_training import Unfinished, default_steps, train_shortly
 from rlexp.app.observer import Observer
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
-from rlexp.stats.equivalence import check_margin
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
 from rlexp.store.ledger import read_ledger
 
@@ -121,6 +127,7 @@ def make_baseline(
     Raises:
         RlexpError: The words or the options are wrong, or the file cannot be written.
     """
+    _check_named(request)
     check_given_margin(request.margin)
     training = _training(request, workspace, observer)
     seeds = training.seeds
@@ -128,9 +135,12 @@ def make_baseline(
     if request.path.suffix != ".json":
         raise ConfigError(
             f"a baseline is a JSON file, and {request.path} does not end in .json: write "
-            f"rlexp gate --write {request.path}.json",
+            f"{shlex.join(_with_suffix(request))}",
             key=str(request.path),
         )
+    if _experiment(request, workspace) is None:
+        paths = workspace.layout.experiment(training.request.experiment.name)
+        record_gate(paths, request.command, request.margin)
     outcome = training.train(seeds)
     scores = {row.seed: row.score for row in outcome.summary.runs if row.score is not None}
     if outcome.interrupted or set(scores) != set(seeds):
@@ -140,16 +150,32 @@ def make_baseline(
     return _result(request, training, outcome, baseline)
 
 
+def _check_named(request: BaselineRequest) -> None:
+    """Refuse words that name no configuration: the default one is hardly what is meant."""
+    if not words_of_configuration(request.words):
+        raise ConfigError(
+            "name the configuration of the baseline, e.g. "
+            f"rlexp gate --write {shlex.quote(str(request.path))} algorithm=ppo environment=cartpole",
+            code="missing_value",
+        )
+
+
+def _with_suffix(request: BaselineRequest) -> Iterator[str]:
+    """The typed command with `.json` at the end of the file's name."""
+    for word in request.command:
+        yield f"{word}.json" if Path(word) == request.path else word
+
+
 def check_given_margin(margin: float | None) -> None:
-    """Refuse a margin that is not above 0.
+    """Refuse a margin that is not above 0, or with which the test cannot compute.
 
     Raises:
-        ConfigError: The margin is not a finite number above 0.
+        ConfigError: The margin is not above 0, or beyond the largest score.
     """
     if margin is None:
         return
     try:
-        check_margin(margin)
+        check_margin_size(margin)
     except ValueError as error:
         raise ConfigError(str(error), key="--margin", code="out_of_range") from error
 
@@ -158,8 +184,8 @@ def _training(request: BaselineRequest, workspace: Workspace, observer: Observer
     options = RunOptions(retry=request.retry)
     name = _experiment(request, workspace)
     words = list(request.words if name is None else words_of_experiment(name, workspace))
-    if SEEDS not in keys_of(words):
-        words.append(f"{SEEDS}={DEFAULT_SEEDS}")
+    if TUNING_SEEDS not in keys_of(words):
+        words.append(f"{TUNING_SEEDS}={DEFAULT_SEEDS}")
     training = read_training(words, "baseline", (request.path,), options, workspace, observer)
     return training if name is None else training.named(name)
 
@@ -204,7 +230,8 @@ def _baseline(
         alpha=request.alpha,
         margin=request.margin,
         short_training=_short_training(request, training, observer),
-        versions=training.versions,
+        # The present versions may not be those with which an older experiment was trained.
+        versions=training.versions if _experiment(request, training.workspace) is None else {},
         experiment=experiment.name,
         ledger=ledger.head if ledger else None,
     )

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import file_digest
 from pathlib import Path
 
 from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
+from rlexp.app.comparison.baseline import TUNING_SEEDS, tuning_seeds_word
 from rlexp.app.execution.configuration_words import words_of
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.software_versions import collect_development_code, collect_versions
@@ -19,13 +21,11 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import digest, short_name
 from rlexp.protocol.seeds import Phase, Seeds
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import LARGEST_SCORE
 from rlexp.store.layout import check_name
-from rlexp.store.provenance import read_code
+from rlexp.store.provenance import Code, read_code
 from rlexp.store.runs import read_experiment
 
-SEEDS = "seeds.tuning"
-FILE_OF_PATCH = "diff --git "
-"""Beginning of the part of a patch that changes one file."""
 OF_EXECUTION = ("executor", "tracker")
 """Groups whose words say how runs are executed; they are no part of a baseline."""
 
@@ -40,6 +40,7 @@ class GateTraining:
         options: Options of the runs.
         workspace: The workspace.
         observer: Receives the plan and the progress.
+        code: The state of the checkout, without the files that the command writes.
     """
 
     request: RunRequest
@@ -47,6 +48,7 @@ class GateTraining:
     options: RunOptions
     workspace: Workspace
     observer: Observer
+    code: Code
 
     @property
     def configuration(self) -> Configuration:
@@ -115,8 +117,9 @@ def read_training(
             f"a gate judges one configuration on one task, and the words select "
             f"{len(configurations)} ({named}): choose one, and write a baseline for each"
         )
-    training = GateTraining(request, tuple(words), options, workspace, observer)
-    return training.named(_name(name, training, written))
+    code = read_code(workspace.folder, workspace.layout.root, written)
+    training = GateTraining(request, tuple(words), options, workspace, observer, code)
+    return training.named(_name(name, training))
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -134,25 +137,40 @@ def _check_words(words: Sequence[str]) -> None:
             )
 
 
-def _name(beginning: str, training: GateTraining, written: Sequence[Path]) -> str:
+def _name(beginning: str, training: GateTraining) -> str:
     """A name that changes with the code, so that runs of earlier code are never judged as new."""
     configuration, root = training.configuration, training.request.experiment.seeds.root
-    state = digest(
-        [configuration.fingerprint, root, training.versions, _code(training.workspace, written)]
-    )
+    state = digest([configuration.fingerprint, root, training.versions, _code(training.code)])
     task = "".join(c if c.isalnum() else "-" for c in configuration.task).strip("-") or "task"
     parts = (beginning, short_name(configuration.algorithm), task[:60], state[:10])
     return check_name("-".join(parts))
 
 
-def _code(workspace: Workspace, written: Sequence[Path]) -> list[str]:
-    """The commit of the workspace, and the changes since then in files that are code."""
-    code = read_code(workspace.folder, workspace.layout.root)
-    names = {path.name for path in written}
-    changes = code.patch.split(FILE_OF_PATCH)
-    changed = [c for c in changes if Path(c.partition("\n")[0]).name not in names]
-    untracked = [name for name in code.untracked if Path(name).name not in names]
-    return [code.commit or "", *changed, *untracked]
+def _code(code: Code) -> list[object]:
+    """The commit of the workspace, the changes since then, and the bytes of all changed files."""
+    # The patch leaves out long and binary files, whose names alone do not show a change.
+    root = code.root or Path()
+    contents = [(name, _content(root / name)) for name in (*code.dirty, *code.untracked)]
+    return [code.commit or "", code.patch, *map(list, contents)]
+
+
+def _content(path: Path) -> str:
+    """The sha256 of a file, or of all files in a folder; empty for anything else."""
+    try:
+        if path.is_dir():
+            # A checkout in the checkout; its database changes without any change of code.
+            inner = sorted(p for p in path.rglob("*") if p.is_file() and ".git" not in p.parts)
+            return digest([[str(p.relative_to(path)), _content(p)] for p in inner])
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} is a changed file and cannot be read ({error.strerror}), so that changed code "
+            "could be missed: make it readable, or name it in .gitignore",
+            key=str(path),
+        ) from error
 
 
 def keys_of(words: Sequence[str]) -> set[str]:
@@ -167,7 +185,9 @@ def words_of_configuration(words: Sequence[str]) -> tuple[str, ...]:
 
 def _is_of_execution(word: str) -> bool:
     key = split_override(word)[0]
-    return "=" in word and (key in {SEEDS, "phase"} or key.partition(".")[0] in OF_EXECUTION)
+    return "=" in word and (
+        key in {TUNING_SEEDS, "phase"} or key.partition(".")[0] in OF_EXECUTION
+    )
 
 
 def merged_words(recorded: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
@@ -204,15 +224,8 @@ def words_of_experiment(name: str, workspace: Workspace) -> tuple[str, ...]:
         *words_of(experiment.configurations[0], workspace).overrides(),
         f"seeds.root={experiment.seeds.root}",
         f"failures={experiment.failures}",
-        seed_word(seeds),
+        tuning_seeds_word(seeds),
     )
-
-
-def seed_word(seeds: Sequence[int]) -> str:
-    """The word that asks for some tuning seeds: a number where they are the first ones."""
-    if tuple(seeds) == (*range(len(seeds)),):
-        return f"{SEEDS}={len(seeds)}"
-    return f"{SEEDS}=[{','.join(map(str, seeds))}]"
 
 
 def failed_rows(outcome: RunOutcome) -> Iterator[RunRow]:
@@ -224,6 +237,6 @@ def failed_rows(outcome: RunOutcome) -> Iterator[RunRow]:
 
 def failure_text(row: RunRow, experiment: str) -> str:
     """Which run has no score, and why, as a sentence without a full stop."""
-    kind = row.failure or "its score is no finite number"
+    kind = row.failure or f"its score is no finite number, or is beyond {LARGEST_SCORE:g}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{experiment}/{row.run} ended without a score ({kind}{reason})"

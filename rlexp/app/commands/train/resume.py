@@ -13,6 +13,7 @@ from rlexp.app.commands.train.sweep import (
     has_work,
     run_sweep,
 )
+from rlexp.app.comparison.gate_record import gate_command, refuse_gate
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.execution.request import RunRequest
@@ -100,6 +101,19 @@ class LeftWords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftGate:
+    """An unfinished experiment of a gate, which was skipped because its code may have changed.
+
+    Attributes:
+        experiment: The name of the experiment.
+        command: The command that repeats the gate.
+    """
+
+    experiment: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOutcome:
     """The results of continued experiments.
 
@@ -109,6 +123,7 @@ class ResumeOutcome:
         left: Experiments that were skipped because another command runs them.
         errors: Experiments that could not be continued.
         adaptive: Experiments whose next look needs `rlexp compare --adaptive`.
+        gates: Unfinished experiments of gates, which only the gates continue.
         left_words: Overrides of recorded commands that were left out.
         problems: What differs from the ledger of each experiment, each as a sentence.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
@@ -121,6 +136,7 @@ class ResumeOutcome:
     left: tuple[LeftExperiment, ...]
     errors: tuple[ResumeError, ...]
     adaptive: tuple[str, ...]
+    gates: tuple[LeftGate, ...]
     left_words: tuple[LeftWords, ...]
     problems: tuple[str, ...]
     interrupted: str | None
@@ -173,6 +189,7 @@ class _Resumption:
     left: list[LeftExperiment] = field(default_factory=list)
     errors: list[ResumeError] = field(default_factory=list)
     adaptive: list[str] = field(default_factory=list)
+    gates: list[LeftGate] = field(default_factory=list)
     left_words: list[LeftWords] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -190,6 +207,7 @@ class _Resumption:
             left=tuple(self.left),
             errors=tuple(self.errors),
             adaptive=tuple(self.adaptive),
+            gates=tuple(self.gates),
             left_words=tuple(self.left_words),
             problems=tuple(self.problems),
             interrupted=self.interrupted,
@@ -199,6 +217,8 @@ class _Resumption:
         """Continue an experiment or a run."""
         self.experiments = 1
         paths = self.workspace.find(name)
+        is_run = isinstance(paths, RunPaths)
+        refuse_gate(ExperimentPaths(paths.folder.parent if is_run else paths.folder))
         try:
             if isinstance(paths, RunPaths):
                 self._run(paths)
@@ -255,6 +275,10 @@ class _Resumption:
         if surveyed.experiment is None:
             raise RecordError(str(surveyed.problem))
         if _is_unfinished(surveyed, surveyed.experiment, read_last_command(surveyed), self):
+            if command := gate_command(paths):
+                left_gate = LeftGate(experiment=paths.name, command=shlex.join(command))
+                self.gates.append(left_gate)
+                return
             self._experiment(surveyed)
 
     def _experiment(self, surveyed: ExperimentScan) -> None:
