@@ -183,7 +183,7 @@ def test_a_damaged_line_is_an_unreadable_registration(
     assert any("line 2 cannot be read" in message for message in register.breaks)
 
 
-SENSELESS = (
+SENSELESS: tuple[object, ...] = (
     float("inf"),
     float("nan"),
     10**400,
