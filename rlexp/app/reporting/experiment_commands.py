@@ -10,7 +10,6 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlexp.app.comparison.gate_record import gate_command
 from rlexp.app.execution.registered_request import PROTOCOL
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.provenance import LastCommand, command_in, last_time, read_last_command
@@ -22,6 +21,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.former_names import names_of
+from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import MASK

@@ -21,6 +21,8 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 QUICK = ("repetitions=200", "curve_repetitions=100")
 FEW = (*QUICK, "section=[verdicts,checklist,missing]")
 """Settings for tests that need only a few sections."""
+COMPARE = "rlexp compare alpha --set repetitions=200 --set curve_repetitions=100"
+"""The comparison in the terminal keeps the settings of the report that it knows."""
 
 
 def alpha(folder: Path) -> Stored:
@@ -173,7 +175,7 @@ def test_verdicts_and_files_are_printed(tmp_path: Path) -> None:
     text = command_output(tmp_path)
     assert text.startswith("ppo is better than a2c by 300.0 [297.0, 303.0] with 4 seeds\n")
     assert f"Wrote {tmp_path / 'reports' / 'alpha' / 'report.html'}\n" in text
-    assert text.endswith("To compare in the terminal: rlexp compare alpha\n")
+    assert text.endswith(f"To compare in the terminal: {COMPARE}\n")
 
 
 def test_json_has_files_and_notices(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_json_has_files_and_notices(tmp_path: Path) -> None:
         result["failed_checks"],
     )
     assert ("notice", "good") == (result["notices"][0]["kind"], result["notices"][0]["tone"])
-    assert ["rlexp compare alpha"] == [step["command"] for step in result["next"]]
+    assert [COMPARE] == [step["command"] for step in result["next"]]
 
 
 def test_one_label_suggests_no_comparison(tmp_path: Path) -> None:

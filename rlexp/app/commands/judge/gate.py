@@ -26,7 +26,6 @@ from rlexp.app.comparison.baseline import (
     read_baseline,
     tuning_seeds_word,
 )
-from rlexp.app.comparison.gate_record import record_gate
 from rlexp.app.diagnostics.short_training import TIMEOUT, Unfinished, train_shortly
 from rlexp.app.execution.software_versions import describe_changes
 from rlexp.app.observer import Observer
@@ -41,6 +40,7 @@ from rlexp.stats.sequential.non_inferiority import (
     judge,
 )
 from rlexp.stats.task_scores import TaskScores
+from rlexp.store.gates import record_gate
 from rlexp.text import format_count
 
 ALL_USED = "all"

@@ -26,7 +26,6 @@ from rlexp.app.comparison.baseline import (
     check_margin_size,
     write_baseline,
 )
-from rlexp.app.comparison.gate_record import record_gate
 from rlexp.app.comparison.sequential import GROUP
 from rlexp.app.diagnostics.short_training import Unfinished, default_steps, train_shortly
 from rlexp.app.observer import Observer
@@ -34,6 +33,7 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
+from rlexp.store.gates import record_gate
 from rlexp.store.ledger import read_ledger
 
 DEFAULT_SEEDS = 20

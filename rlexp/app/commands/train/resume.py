@@ -13,7 +13,6 @@ from rlexp.app.commands.train.sweep import (
     has_work,
     run_sweep,
 )
-from rlexp.app.comparison.gate_record import gate_command, refuse_gate
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.execution.request import RunRequest
@@ -40,6 +39,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.former_names import names_of
+from rlexp.store.gates import gate_command, refuse_gate
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
 from rlexp.store.runs import read_spec
