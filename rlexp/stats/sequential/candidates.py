@@ -7,10 +7,13 @@ were kept before and γ sums to at most 1, and it is kept where its e-value reac
 
 The e-value is the wealth of a gambler who starts with 1 and bets on the sign of every paired
 difference. The null hypothesis is that a fresh seed is won with a probability that is not above
-that of a loss. No distribution of scores is assumed. Among all bets on the signs, the gambler makes
-those of Pascal's problem of points: he bets that the candidate wins w seeds before it loses ℓ + 1.
-This reaches 1 / α_t with the highest probability that w + ℓ seeds allow (Neyman and Pearson), and a
-candidate that is no better costs few seeds.
+that of a loss. No distribution of scores is assumed. The gambler bets on one outcome of Pascal's problem
+of points: that the candidate wins w seeds before it loses ℓ + 1. Of all tests of w + ℓ signs with
+the same probability of a false keep, this one keeps better candidates most often (Neyman and
+Pearson 1933), and a candidate that is no better costs few seeds.
+
+The level holds at any stopping time where every candidate has fresh seeds on both sides. On common
+seeds, `docs/decisions/0030-candidates-by-e-values.md` shows when it holds.
 
 Shapes: n seeds, in their fixed order. Scores are in the units of the measure; greater is better.
 """
@@ -195,8 +198,8 @@ def candidate_level(design: StreamDesign, number: int, kept_before: int) -> floa
 def keep_rule(level: float, seeds: int) -> KeepRule | None:
     """The rule with most losses whose level is at most a given one and that fits into the seeds.
 
-    More losses always give more power. Among the rules with so many losses, it is the one with
-    fewest wins.
+    More losses nearly always give more power: the rounding of the wins takes 2 points at most. Among
+    the rules with so many losses, it is the one with fewest wins.
 
     Args:
         level: Largest probability of a false keep.
