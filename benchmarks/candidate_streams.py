@@ -66,7 +66,7 @@ class Terrain:
     @cached_property
     def beats(self) -> Mask:
         """Whether a configuration wins more often than it loses, of shape (L, C, C)."""
-        return self.wins > self.wins.transpose(0, 2, 1)
+        return np.asarray(self.wins > self.wins.transpose(0, 2, 1))
 
     @cached_property
     def starts(self) -> Mask:
@@ -273,7 +273,8 @@ def _shop(terrain: Terrain, land: Counts, held: Array, allowed: Mask) -> Counts:
     chosen = np.zeros(len(land), dtype=np.int64)
     for stream, scores in enumerate(held):
         runs = terrain.runs[land[stream]]
-        signs = seed_signs(*np.broadcast_arrays(runs[:, :, None], scores), 0.0)
+        pairs, against = np.broadcast_arrays(runs[:, :, None], scores)
+        signs = seed_signs(pairs, against, 0.0)
         won = np.where(allowed[stream], (signs > 0).mean(axis=1).prod(axis=1), -1)
         chosen[stream] = won.argmax()
     return chosen
