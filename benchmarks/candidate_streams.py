@@ -72,7 +72,7 @@ class Terrain:
     def starts(self) -> Mask:
         """Configurations that may be the first champion, of shape (L, C)."""
         low, high = np.quantile(self.true, START, axis=1)
-        return (self.true >= low[:, None]) & (self.true <= high[:, None])
+        return np.asarray((self.true >= low[:, None]) & (self.true <= high[:, None]))
 
 
 def normal_terrain(means: ArrayLike, runs: int, generator: np.random.Generator) -> Terrain:

@@ -163,13 +163,13 @@ def test_every_replay_gives_the_same_decision() -> None:
     """Judging after each seed gives the decision that judging all seeds at once gives."""
     generator = np.random.default_rng(3)
     reasons = set()
-    for shift in np.repeat([-3.0, 0.0, 1.0, 3.0], 40):
+    for shift in np.repeat([-3.0, 0.0, 1.0, 3.0], 25):
         scores = np.round(generator.normal(size=(2, 20)) + np.array([[shift], [0]]), 1)
         scores[generator.random((2, 20)) < 0.05] = nan
         design = StreamDesign(alpha=0.3, seeds=int(generator.integers(6, 19)))
-        whole = judge(*scores, 0.05, design)
+        whole = judge(scores[0], scores[1], 0.05, design)
         for n in range(21):
-            so_far = judge(*scores[:, :n], 0.05, design)
+            so_far = judge(scores[0, :n], scores[1, :n], 0.05, design)
             if n < whole.seeds_used:
                 assert (so_far.state, so_far.seeds_used) == (CandidateState.CONTINUE, n)
             else:
