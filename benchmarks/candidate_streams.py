@@ -203,25 +203,11 @@ def simulate(
     champion = _choose(terrain.starts[land], generator)
     held = _scores(terrain, land, champion, judge.seeds, generator)
     trained = np.zeros(streams, dtype=np.int64)
-    shape = (candidates, streams)
-    history = StreamHistories(
-        kept=np.zeros(shape, bool),
-        false=np.zeros(shape, bool),
-        lower=np.zeros(shape, bool),
-        good=np.zeros(shape, bool),
-        clear=np.zeros(shape, bool),
-        runs=np.zeros(shape, np.int64),
-        start=terrain.true[land, champion],
-    )
+    history = _no_history((candidates, streams), terrain.true[land, champion])
     best = history.start
     for step in range(candidates):
         kinds = generator.choice(len(mix.shares), size=streams, p=list(mix.shares.values()))
-        candidate = champion.copy()
-        for position, kind in enumerate(mix.shares):
-            rows = np.flatnonzero(kinds == position)
-            candidate[rows] = _propose(
-                terrain, kind, land[rows], champion[rows], held[rows], generator
-            )
+        candidate = _candidates(terrain, list(mix.shares), kinds, land, champion, held, generator)
         scores = _scores(terrain, land, candidate, judge.seeds, generator)
         if judge.fresh:
             held = _scores(terrain, land, champion, judge.seeds, generator)
@@ -242,6 +228,35 @@ def simulate(
         held = np.where(kept[:, None], scores, held)
     history.end, history.best = terrain.true[land, champion], best
     return history
+
+
+def _no_history(shape: tuple[int, int], start: Array) -> StreamHistories:
+    """Streams of shape (T, S) in which nothing has happened."""
+    masks = [np.zeros(shape, bool) for _ in range(5)]
+    kept, false, lower, good, clear = masks
+    runs = np.zeros(shape, np.int64)
+    return StreamHistories(
+        kept=kept, false=false, lower=lower, good=good, clear=clear, runs=runs, start=start
+    )
+
+
+def _candidates(
+    terrain: Terrain,
+    order: Sequence[Kind],
+    kinds: Counts,
+    land: Counts,
+    champion: Counts,
+    held: Array,
+    generator: np.random.Generator,
+) -> Counts:
+    """A configuration for every stream, of the kind at its position in the order, of shape (S,)."""
+    candidate = champion.copy()
+    for position, kind in enumerate(order):
+        rows = np.flatnonzero(kinds == position)
+        candidate[rows] = _propose(
+            terrain, kind, land[rows], champion[rows], held[rows], generator
+        )
+    return candidate
 
 
 def _propose(
