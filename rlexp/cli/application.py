@@ -44,6 +44,7 @@ COMMANDS = {
     "export": "exchange.export:export",
     "doctor": "setup.doctor:doctor",
     "init": "setup.init:init",
+    "mcp": "setup.mcp:serve",
     "demo": "setup.demo:demo",
 }
 """The function of each command, as a module of `rlexp.cli` and a name."""

@@ -14,7 +14,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "reproduce", "verify"),
-    "Set up": ("demo", "init", "config", "doctor"),
+    "Set up": ("demo", "init", "config", "doctor", "mcp"),
 }
 """The commands of each panel, in order."""
 LONGEST = 1000
