@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from rlexp.app.commands.setup.agents_text import BEGIN, END, TEXT
 from rlexp.app.results import NextCommand, Schema
 from rlexp.config.study_file import is_study_file
 from rlexp.config.study_text import EXAMPLE
@@ -18,12 +19,14 @@ class Scaffold:
 
     Attributes:
         files: The files that were written; their paths are relative if the given folder was.
+        extended: The files to whose end a section was added; what they held before is unchanged.
         next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("scaffold")
 
     files: tuple[Path, ...]
+    extended: tuple[Path, ...] = ()
     next: tuple[NextCommand, ...]
 
 
@@ -194,6 +197,48 @@ def init_study(target: str) -> Scaffold:
     return Scaffold(
         files=(path,), next=tuple(NextCommand(why=why, command=command) for why, command in steps)
     )
+
+
+AGENTS = "AGENTS.md"
+"""The file that programs read first in a folder. Source: https://agents.md"""
+
+
+def init_agents(folder: str) -> Scaffold:
+    """Write how a program works in a workspace into its file AGENTS.md, or to the end of the file.
+
+    Raises:
+        ConfigError: The file holds another version of the section, or cannot be read or written;
+            nothing was written.
+    """
+    path = Path(folder).expanduser() / AGENTS
+    section = f"{BEGIN}\n{TEXT}{END}\n"
+    steps = (
+        NextCommand(why="see what there is", command="rlexp ls"),
+        NextCommand(why="offer the workspace to programs by MCP", command="rlexp mcp"),
+    )
+    if not os.path.lexists(path):
+        _write(path.parent, {path.name: section})
+        return Scaffold(files=(path,), next=steps)
+    try:
+        present = path.read_text(encoding="utf-8")
+        if section in present:
+            return Scaffold(files=(), next=steps)
+        if BEGIN in present:
+            raise ConfigError(
+                f"{path} holds a section of rlexp that differs from the present one: keep what you "
+                f"have changed elsewhere, remove the lines from {BEGIN} to {END}, and give the same "
+                "command again"
+            )
+        # Only the end is written: whatever happens, the text before it stays.
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{_line_end(present)}\n{section}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot extend {path}: {error}; make it a text file") from error
+    return Scaffold(files=(), extended=(path,), next=steps)
+
+
+def _line_end(text: str) -> str:
+    return "" if text.endswith("\n") or not text else "\n"
 
 
 def _write(root: Path, scaffold: dict[str, str]) -> None:
