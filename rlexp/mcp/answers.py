@@ -48,8 +48,8 @@ def _status(status: Any) -> str:
         (only,) = status.experiments
         states = ", ".join(f"{n} {state}" for state, n in sorted(only.runs.items())) or "no runs"
         return f"{only.experiment} is {only.state}: {states}"
-    states = Counter(experiment.state for experiment in status.experiments)
-    counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+    numbers = Counter(experiment.state for experiment in status.experiments)
+    counts = ", ".join(f"{n} {state}" for state, n in sorted(numbers.items()))
     return f"{format_count(len(status.experiments), 'experiment')}: {counts}"
 
 

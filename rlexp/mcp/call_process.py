@@ -188,7 +188,8 @@ def _answer(request: Mapping[str, Any], channel: CallChannel) -> None:
     try:
         result = _perform(request, channel)
         channel.send("result", document=document(result), answer=answer(result), failed=False)
-    except (Exception, KeyboardInterrupt) as error:
+    # Whatever happens in the user's code, the client gets an answer.
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         known = _known_error(error) or unwritable_folder(error)
         if known is None:
             traceback.print_exc()

@@ -36,9 +36,7 @@ def init(
         raise ConfigError(
             "--study and --agents write one file each: give one of them, then the other"
         )
-    result = (
-        init_study(folder) if study else init_agents(folder) if agents else use_case(folder)
-    )
+    result = init_study(folder) if study else init_agents(folder) if agents else use_case(folder)
     show_result(result, console_for(as_json=as_json), scaffold_lines)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rlexp.cli.options import AllowImport, Json
+from rlexp.cli.options import AllowImport
 
 EXTRA = "mcp"
 """The optional package, and the extra that installs it."""
@@ -16,7 +16,9 @@ def serve(
         str, typer.Option("--workspace", help="The folder to serve; by default the current one.")
     ] = ".",
     allow_import: AllowImport = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print an error before the protocol as JSON.")
+    ] = False,
 ) -> None:
     """Serve a workspace to agents and other programs by MCP.
 
@@ -29,7 +31,7 @@ def serve(
     from rlexp.errors import ConfigError
     from rlexp.installation_way import install_command
 
-    # The protocol is JSON already; with --json, an error before it is a document.
+    # The command line itself looks for --json where it reports an error.
     del as_json
     folder = Path(workspace).expanduser()
     if not folder.is_dir():

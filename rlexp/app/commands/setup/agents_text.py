@@ -96,6 +96,6 @@ Every command may be killed at any moment. The same command again continues from
 final numbers. `rlexp status` shows the progress from anywhere, and `rlexp cancel EXPERIMENT` stops runs; they can go on.
 Where your calls have a time limit, start `rlexp run` in the background, and look with `rlexp status EXPERIMENT --json`.
 
-By the Model Context Protocol, `rlexp mcp` offers list, show, status, search, run, cancel, compare and report, with the
+By the Model Context Protocol, `rlexp mcp` (from the extra `mcp`) offers list, show, status, search, run, cancel, compare and report, with the
 same documents. It never removes anything.
 """

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -158,13 +159,19 @@ def init(folder: str) -> Scaffold:
             "overwritten, so choose another folder: rlexp init NAME",
         )
     _write(root, scaffold)
-    steps = list(COMMANDS)
-    if root.absolute() != Path.cwd():
-        steps.insert(0, ("go to the folder", f"cd {shlex.quote(str(root))}"))
     return Scaffold(
         files=tuple(root / name for name in scaffold),
-        next=tuple(NextCommand(why=why, command=command) for why, command in steps),
+        next=tuple(
+            NextCommand(why=why, command=command) for why, command in _next_steps(root, COMMANDS)
+        ),
     )
+
+
+def _next_steps(root: Path, commands: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Commands in a folder, each with its purpose, after the one that goes there."""
+    if root.absolute() != Path.cwd():
+        yield "go to the folder", f"cd {shlex.quote(str(root))}"
+    yield from commands
 
 
 STUDY = "study.yaml"
@@ -201,6 +208,11 @@ def init_study(target: str) -> Scaffold:
 
 AGENTS = "AGENTS.md"
 """The file that programs read first in a folder. Source: https://agents.md"""
+AGENTS_COMMANDS = (
+    ("list the experiments", "rlexp ls"),
+    ("see how a program starts the MCP server", "rlexp mcp --help"),
+)
+"""Suggested commands after the file is written, each with its purpose."""
 
 
 def init_agents(folder: str) -> Scaffold:
@@ -212,9 +224,9 @@ def init_agents(folder: str) -> Scaffold:
     """
     path = Path(folder).expanduser() / AGENTS
     section = f"{BEGIN}\n{TEXT}{END}\n"
-    steps = (
-        NextCommand(why="see what there is", command="rlexp ls"),
-        NextCommand(why="offer the workspace to programs by MCP", command="rlexp mcp"),
+    steps = tuple(
+        NextCommand(why=why, command=command)
+        for why, command in _next_steps(path.parent, AGENTS_COMMANDS)
     )
     if not os.path.lexists(path):
         _write(path.parent, {path.name: section})
