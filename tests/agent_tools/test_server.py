@@ -1,7 +1,6 @@
 """The MCP server answers with the documents of the command line, and grants its clients nothing."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,7 +49,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }
 REFUSED = {
     "module of an id": ["environment=gymnasium", "environment.id=intruder:Corridor-v0"],
-    "id as an option": ["environment=intruder:Corridor-v0"],
+    "module of a task": ["+benchmark=cartpole", "benchmark.tasks=[intruder:Corridor-v0]"],
     "imports": ["environment=corridor", "environment.imports=[corridor,intruder]"],
     "class": ["algorithm._target_=intruder.Class"],
     "wrapper": ["environment=corridor", "environment.wrappers=[intruder.Wrapper]"],
@@ -153,7 +152,7 @@ def test_wrong_arguments_are_refused(
     result = client.call(tool, **arguments)
     assert result.is_error
     assert code == result.structured_content["code"], result.structured_content
-    assert "alpha" in os.listdir(workspace / "runs")
+    assert (workspace / "runs" / "alpha").is_dir()
     assert not (workspace.parent / "reports").exists()
 
 
@@ -162,12 +161,12 @@ def test_words_of_a_client_reach_nothing_further(
     client: ToolClient, workspace: Path, name: str
 ) -> None:
     """A word that names code, a service or a file elsewhere is refused, and nothing is executed."""
-    before = sorted(os.listdir(workspace / "runs"))
+    before = sorted((workspace / "runs").iterdir())
     result = client.call("run", words=REFUSED[name], dry_run=True)
     assert result.is_error
     assert "not_allowed" == result.structured_content["code"], result.structured_content
     assert not (workspace / "intruded").exists()
-    assert before == sorted(os.listdir(workspace / "runs"))
+    assert before == sorted((workspace / "runs").iterdir())
 
 
 def test_two_runs_are_trained_and_judged(client: ToolClient, workspace: Path) -> None:
