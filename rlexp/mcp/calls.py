@@ -68,6 +68,11 @@ class ToolCall:
     notes: list[str] = field(default_factory=list)
     stopping: bool = False
 
+    @property
+    def is_useful(self) -> bool:
+        """Whether it goes on, or has a result that the same call would give again."""
+        return not self.done.done() or self.done.result().is_final
+
     def stop(self) -> None:
         """Ask the call to stop: a training writes checkpoints and can continue."""
         self.stopping = True
@@ -115,6 +120,7 @@ class Calls:
         self._allowed = tuple(allowed)
         self._kept: dict[str, ToolCall] = {}
         self._followers: set[asyncio.Task[None]] = set()
+        self._taking = asyncio.Lock()
         self._waiting: asyncio.Task[Process] | None = None
 
     def prepare(self) -> None:
@@ -124,13 +130,14 @@ class Calls:
     async def take(self, tool: str, arguments: Mapping[str, Any]) -> ToolCall:
         """The call with these arguments: the one in progress, or a new one."""
         key = json.dumps([tool, arguments], sort_keys=True)
-        if (call := self._kept.get(key)) is not None:
-            if call.stopping:
-                # The experiment is in use until the call has ended.
-                await asyncio.wait({call.done})
-            elif not call.done.done() or call.done.result().is_final:
-                return call
-        call = self._kept[key] = await self._begin(tool, arguments)
+        if (present := self._kept.get(key)) is not None and present.stopping:
+            # The experiment is in use until the call has ended.
+            await asyncio.wait({present.done})
+        # Two equal calls at the same time are one call.
+        async with self._taking:
+            call = self._kept.get(key)
+            if call is None or call.stopping or not call.is_useful:
+                call = self._kept[key] = await self._begin(tool, arguments)
         return call
 
     def note_cancelled(self, experiment: str) -> None:
@@ -145,6 +152,7 @@ class Calls:
     async def close(self) -> None:
         """Stop every call, and wait until all have ended."""
         waiting = [] if self._waiting is None else [await self._waiting]
+        self._waiting = None
         for process in waiting:
             assert process.stdin is not None
             process.stdin.close()
@@ -158,11 +166,9 @@ class Calls:
             await process.wait()
 
     async def _begin(self, tool: str, arguments: Mapping[str, Any]) -> ToolCall:
-        if self._waiting is None:
-            self.prepare()
-        assert self._waiting is not None
-        process, self._waiting = await self._waiting, None
+        waiting = self._waiting or asyncio.create_task(self._start())
         self.prepare()
+        process = await waiting
         call = ToolCall(process, asyncio.get_running_loop().create_future())
         request = {"tool": tool, "arguments": arguments, "allowed": self._allowed}
         assert process.stdin is not None

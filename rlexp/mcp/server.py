@@ -45,6 +45,8 @@ LOOK_EVERY = 1.0
 """Seconds between two messages about progress."""
 WAIT = "wait_seconds"
 """The argument that says how long a call may take before its status is the answer."""
+OF_SIGNALS = 128
+"""The exit code of a server that a signal ended is this plus the signal's number."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -54,38 +56,38 @@ def serve(allowed: Sequence[str]) -> int:
     Args:
         allowed: Packages whose classes and environments may be imported.
     """
-    ended_by = asyncio.run(_serve(Calls(allowed)))
-    sys.stderr.flush()
-    # A thread of the SDK may still wait for standard input, and nothing can end this wait.
-    os._exit(0 if ended_by is None else 128 + ended_by)
+    asyncio.run(_serve(Calls(allowed)))
+    return 0
 
 
-async def _serve(calls: Calls) -> signal.Signals | None:
-    """Serve one client; returns the signal that ended the server, or None."""
-    received: list[signal.Signals] = []
-    main = asyncio.current_task()
-    assert main is not None
+async def _serve(calls: Calls) -> None:
+    """Serve one client until it closes standard input, or a signal ends the process."""
+    loop = asyncio.get_running_loop()
+    endings: list[asyncio.Task[None]] = []
 
     def receive(number: signal.Signals) -> None:
-        # A second signal must not interrupt the end of the calls.
-        if not received:
-            received.append(number)
-            main.cancel()
+        if endings:
+            # Whoever asks twice does not wait. The calls end themselves without the server.
+            os._exit(OF_SIGNALS + number)
+        endings.append(loop.create_task(_end(calls, number)))
 
     for number in SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, receive, number)
+        loop.add_signal_handler(number, receive, number)
     calls.prepare()
-    try:
-        server = _server(calls)
-        async with stdio_server() as (reading, writing):
+    server = _server(calls)
+    async with stdio_server() as (reading, writing):
+        try:
             await server.run(reading, writing, server.create_initialization_options())
-    except asyncio.CancelledError:
-        if not received:
-            raise
-        main.uncancel()
-    finally:
-        await calls.close()
-    return received[0] if received else None
+        finally:
+            await calls.close()
+
+
+async def _end(calls: Calls, number: signal.Signals) -> None:
+    """End every call, and then this process."""
+    await calls.close()
+    sys.stderr.flush()
+    # A thread of the SDK waits for standard input, and nothing but the client can end this wait.
+    os._exit(OF_SIGNALS + number)
 
 
 def _server(calls: Calls) -> Server[Any]:

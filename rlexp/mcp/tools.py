@@ -73,6 +73,8 @@ class RunArguments:
         dry_run: Whether to return the plan and start nothing.
         retry: Whether runs whose failure is final are repeated.
         allow_drift: Whether runs continue from checkpoints that other versions wrote.
+        probe: Whether to measure for some seconds what a run costs; by default for plans of a minute
+            or more.
         from_sweep: The sweep whose winner, or other trial, is trained again.
         trial: With `from_sweep`: the number of another trial.
         protocol: The registered protocol to run, on the test seeds derived for it.
@@ -83,6 +85,7 @@ class RunArguments:
     dry_run: bool = False
     retry: bool = False
     allow_drift: bool = False
+    probe: bool | None = None
     from_sweep: str | None = None
     trial: int | None = None
     protocol: str | None = None
@@ -199,6 +202,7 @@ def run(given: RunArguments, workspace: "Workspace", observer: "Observer") -> "R
         dry_run=given.dry_run,
         retry=given.retry,
         allow_drift=given.allow_drift,
+        probe=given.probe,
         origin=read_sweep_trial(given.from_sweep, given.trial) if again else None,
         protocol=given.protocol,
     )

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,11 +45,9 @@ class ToolClient:
         """The tools that the server offers."""
         return self._wait(self.session.list_tools()).tools
 
-    def begin(self, tool: str, **arguments: Any) -> "asyncio.Future[CallToolResult]":
+    def begin(self, tool: str, **arguments: Any) -> "Future[CallToolResult]":
         """Begin a call; cancelling the future cancels the request."""
-        return asyncio.run_coroutine_threadsafe(  # type: ignore[return-value]
-            self._call(tool, arguments), self.loop
-        )
+        return asyncio.run_coroutine_threadsafe(self._call(tool, arguments), self.loop)
 
     def processes(self) -> list[psutil.Process]:
         """The server and every process below it."""
