@@ -10,16 +10,21 @@ MOST_NAMED = 5
 """Most names that an answer lists."""
 
 
+LIMITS = ("Missing", "Looks", "Protocol")
+"""Names of facts of a card that limit its answer."""
+
+
 def answer(result: Any) -> str:
     """The answer of a result on one line."""
     return one_line(ANSWERS[result.schema.name](result))
 
 
 def _card_text(card: Any, otherwise: str) -> str:
-    """The answer of a card and what it rests on."""
+    """The answer of a card, what it rests on, and the facts that limit it."""
     if card is None:
         return otherwise
-    return f"{card.text}. {card.basis}" if card.basis else str(card.text)
+    facts = [f"{n}: {t}." for n, t in getattr(card, "facts", ()) if n in LIMITS]
+    return " ".join([f"{card.text}.", *([card.basis] if card.basis else []), *facts])
 
 
 def _listing(listing: Any) -> str:
