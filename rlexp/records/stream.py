@@ -15,7 +15,7 @@ from rlexp.records.events import Evaluated, from_plain, to_plain
 from rlexp.records.selection import DEFAULT
 
 
-class Source(StrEnum):
+class CandidateSource(StrEnum):
     """Where a candidate comes from."""
 
     SETTINGS = "settings"
@@ -23,7 +23,7 @@ class Source(StrEnum):
     WORKTREE = "worktree"
 
 
-class CandidateState(StrEnum):
+class CandidateVerdict(StrEnum):
     """What a stream has decided about a candidate."""
 
     KEPT = "kept"
@@ -32,7 +32,7 @@ class CandidateState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class StreamBeginning:
     """What a stream freezes before its first run.
 
     Attributes:
@@ -45,9 +45,10 @@ class Beginning:
         declared: Further protected files and folders, relative to the workspace.
         protected: The sha256 of every protected file, by its path relative to the workspace.
         free: Settings that candidates may change besides agent and algorithm.
+        operational: Settings of every attempt that change no number.
         alpha: The level over all candidates.
         seeds: Largest number of tuning seeds for one candidate.
-        horizon: Largest number of candidates.
+        horizon: Largest number of candidates; None for an endless stream.
         margin: The gain that a candidate must exceed, in units of the score.
     """
 
@@ -61,9 +62,10 @@ class Beginning:
     declared: tuple[str, ...]
     protected: Mapping[str, str]
     free: tuple[str, ...]
+    operational: Mapping[str, Any]
     alpha: float
     seeds: int
-    horizon: int
+    horizon: int | None
     margin: float
 
 
@@ -75,6 +77,8 @@ class OpenedCandidate:
         time: When it was proposed, in seconds since 1970.
         number: Its number from 1; the first champion has the number 0.
         fingerprint: The identity of its configuration, which includes its code.
+        configuration: Its configuration, as JSON values.
+        parameters: What is shown as its parameters.
         champion: The number of the candidate that it is compared with.
         source: Where it comes from.
         words: Its settings that differ from those of the champion.
@@ -87,8 +91,10 @@ class OpenedCandidate:
     time: float
     number: int
     fingerprint: str
+    configuration: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     champion: int
-    source: Source
+    source: CandidateSource
     words: tuple[str, ...]
     commit: str | None
     name: str | None
@@ -120,7 +126,7 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class CandidateDecision:
     """The decision about a candidate, written before anything follows from it.
 
     Attributes:
@@ -132,29 +138,33 @@ class Decided:
         reason: The reason as a sentence without a full stop.
         level: The level of the comparison.
         seeds: The tuning seeds that the decision used, in order.
-        scores: The scores of the candidate on these seeds.
+        scores: The scores of the candidate on these seeds; None for a failed run.
         champion_scores: The scores of the champion on these seeds.
-        e_value: The evidence that the candidate is better; None without scores.
-        threshold: The evidence that was needed; None without scores.
+        won: Number of seeds on which the candidate was better by more than the margin.
+        lost: Number of seeds on which it was not, except ties.
+        e_value: The evidence that the candidate is better.
+        threshold: The evidence that was needed.
     """
 
     tag: ClassVar[str] = "decided"
     time: float
     candidate: int
     champion: int
-    state: CandidateState
+    state: CandidateVerdict
     code: str
     reason: str
     level: float
     seeds: tuple[int, ...]
-    scores: tuple[float, ...]
-    champion_scores: tuple[float, ...]
-    e_value: float | None
-    threshold: float | None
+    scores: tuple[float | None, ...]
+    champion_scores: tuple[float | None, ...]
+    won: int
+    lost: int
+    e_value: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closed:
+class StreamEnd:
     """The end of a stream: no candidate comes any more, and the champion is tested."""
 
     tag: ClassVar[str] = "closed"
@@ -162,9 +172,10 @@ class Closed:
     champion: int
 
 
-StreamLine = Beginning | OpenedCandidate | ScoredRun | Decided | Closed
+StreamLine = StreamBeginning | OpenedCandidate | ScoredRun | CandidateDecision | StreamEnd
 KINDS: Mapping[str, type[StreamLine]] = {
-    kind.tag: kind for kind in (Beginning, OpenedCandidate, ScoredRun, Decided, Closed)
+    kind.tag: kind
+    for kind in (StreamBeginning, OpenedCandidate, ScoredRun, CandidateDecision, StreamEnd)
 }
 TUPLES = (
     *("words", "modules", "declared", "free"),
@@ -191,7 +202,7 @@ def line_from_plain(document: Mapping[str, Any]) -> StreamLine:
     try:
         kind = KINDS[document["kind"]]
         values = {f.name: _value(f.name, document[f.name]) for f in fields(kind)}
-        for name, convert in (("source", Source), ("state", CandidateState)):
+        for name, convert in (("source", CandidateSource), ("state", CandidateVerdict)):
             if name in values:
                 values[name] = convert(values[name])
         line: StreamLine = kind(**values)
@@ -233,11 +244,11 @@ class StreamRegister:
     sums: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
     torn: bool = False
-    beginning: Beginning | None = None
+    beginning: StreamBeginning | None = None
     candidates: tuple[OpenedCandidate, ...] = ()
     scored: Mapping[str, ScoredRun] = field(default_factory=dict)
-    decisions: Mapping[int, Decided] = field(default_factory=dict)
-    closed: Closed | None = None
+    decisions: Mapping[int, CandidateDecision] = field(default_factory=dict)
+    closed: StreamEnd | None = None
 
     @classmethod
     def of(
@@ -259,34 +270,38 @@ class StreamRegister:
         if wrong := self._contradiction(line):
             return replace(self, breaks=(*self.breaks, wrong))
         match line:
-            case Beginning():
+            case StreamBeginning():
                 return replace(self, beginning=line)
             case OpenedCandidate():
                 return replace(self, candidates=(*self.candidates, line))
             case ScoredRun():
                 return replace(self, scored={**self.scored, line.id: line})
-            case Decided():
+            case CandidateDecision():
                 return replace(self, decisions={**self.decisions, line.candidate: line})
-            case Closed():
+            case StreamEnd():
                 return replace(self, closed=line)
 
     def _contradiction(self, line: StreamLine) -> str | None:
         """Why a line cannot follow, as a sentence without a full stop."""
-        if isinstance(line, Beginning):
-            return "it begins twice" if self.beginning is not None else None
-        if self.beginning is None:
-            return "its first line is not that of its beginning"
-        if isinstance(line, ScoredRun):
+        if (self.beginning is None) != isinstance(line, StreamBeginning):
+            return "its first line, and no other, must be that of its beginning"
+        if isinstance(line, StreamBeginning | ScoredRun):
             return None
         if self.closed is not None:
             return "a line other than a score follows its end"
+        return self._out_of_turn(line)
+
+    def _out_of_turn(self, line: StreamLine) -> str | None:
+        """Why a candidate or a decision does not follow from the lines before it."""
         if isinstance(line, OpenedCandidate):
             expected = len(self.candidates) + 1
             if line.number != expected or self.open is not None:
                 return f"candidate {line.number} stands where candidate {expected} is expected"
             if line.champion != self.champion:
                 return f"candidate {line.number} was not compared with the champion"
-        if isinstance(line, Decided) and (self.open is None or self.open.number != line.candidate):
+        if isinstance(line, CandidateDecision) and (
+            self.open is None or self.open.number != line.candidate
+        ):
             return f"the decision about candidate {line.candidate} follows no open candidate"
         return None
 
@@ -304,7 +319,7 @@ class StreamRegister:
     @property
     def kept(self) -> tuple[int, ...]:
         """The numbers of the kept candidates, in order."""
-        kept = CandidateState.KEPT
+        kept = CandidateVerdict.KEPT
         return tuple(n for n, decision in self.decisions.items() if decision.state is kept)
 
     @property
