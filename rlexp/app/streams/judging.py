@@ -17,7 +17,6 @@ from rlexp.records.stream import (
     CandidateDecision,
     CandidateVerdict,
     OpenedCandidate,
-    ScoredRun,
     StreamBeginning,
     StreamEnd,
     StreamLine,
@@ -267,18 +266,6 @@ class Stream:
         interrupted = self.training.train(missing, Phase.TEST)
         self._score(every)
         return interrupted
-
-    def tests_missing(self) -> int:
-        """Number of test runs without a score of the trusted code."""
-        experiment, selection = read_experiment(self.paths), read_selection(self.paths)
-        winner = DEFAULT if selection is None else selection.winner
-        specs = [
-            spec
-            for number in dict.fromkeys((winner, DEFAULT))
-            for spec in self.specs(experiment, number, Phase.TEST)
-        ]
-        scored: list[ScoredRun | None] = [self.register.scored.get(spec.id) for spec in specs]
-        return sum(each is None or each.score is None for each in scored)
 
 
 def _number(score: float | None, sign: float) -> float:

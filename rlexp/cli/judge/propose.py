@@ -16,12 +16,13 @@ from rlexp.cli.options import (
     console_for,
     current_workspace,
     observer_for,
-    show_result,
+    render_result,
 )
 
 if TYPE_CHECKING:
     from rlexp.app.commands.judge.propose import CandidateRow, StreamResult
     from rlexp.app.streams.beginning import StreamRequest
+    from rlexp.console import Console
 
 StudyArgument = Annotated[
     str, typer.Argument(metavar="STUDY", help="The stream, a folder under runs/.")
@@ -124,7 +125,7 @@ def propose(
         retry=retry,
     )
     result = use_case(request, current_workspace(allow_import), observer_for(console))
-    show_result(result, console, stream_lines)
+    render_result(result, console, show_stream)
     raise typer.Exit(stream_exit_code(result))
 
 
@@ -178,10 +179,23 @@ def stream_exit_code(result: "StreamResult") -> int:
             return COMPLETE
 
 
-def stream_lines(result: "StreamResult") -> Iterator[str]:
-    """The answer, the stream with its candidates, what it has spent, and the next commands."""
-    from rlexp.cli.judge.propose_words import alpha_text, answer, frozen_text
+def show_stream(result: "StreamResult", console: "Console") -> None:
+    """Print the answer, the stream with its candidates, the test, and the next commands."""
+    from rlexp.cli.short_form import show_sweep_card
     from rlexp.cli.summaries import next_lines
+
+    for line in stream_lines(result):
+        console.line(line)
+    if result.card is not None:
+        console.line("")
+        show_sweep_card(result.card, console, f"rlexp show {result.study} --full")
+    for line in next_lines(result.next):
+        console.line(line)
+
+
+def stream_lines(result: "StreamResult") -> Iterator[str]:
+    """The answer, the stream with its candidates, and what it has spent."""
+    from rlexp.cli.judge.propose_words import alpha_text, answer, frozen_text
 
     yield from answer(result)
     yield ""
@@ -191,7 +205,6 @@ def stream_lines(result: "StreamResult") -> Iterator[str]:
         yield from _table(result.candidates)
     yield ""
     yield from alpha_text(result)
-    yield from next_lines(result.next)
 
 
 def _table(rows: "tuple[CandidateRow, ...]") -> Iterator[str]:

@@ -16,10 +16,8 @@ WIDTH = 88
 
 
 def answer(result: "StreamResult") -> Iterator[str]:
-    """What the command has done, in one sentence or two."""
+    """What the command has done, in one sentence."""
     yield from _wrapped(_answer(result))
-    if result.card is not None:
-        yield from _wrapped(result.card.answer)
 
 
 def _answer(result: "StreamResult") -> str:
@@ -35,7 +33,8 @@ def _answer(result: "StreamResult") -> str:
         case "shown" if result.earlier:
             return "This is the first champion: nothing was spent."
         case "shown" | "incomplete":
-            state = "is closed" if result.tests_missing is not None else "goes on"
+            closed = result.tests_missing is not None
+            state = "is closed" if closed else "takes candidates"
             how = f"candidate {row.number} is open" if row and not row.decision else state
             return f"{result.study}: {how}; champion: {result.champion_name}."
         case _:

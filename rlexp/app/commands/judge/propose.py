@@ -30,6 +30,7 @@ from rlexp.config.overrides import split_override
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import LEAN
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
 from rlexp.records.selection import DEFAULT, configuration_name
 from rlexp.records.stream import (
     CandidateDecision,
@@ -45,7 +46,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import Lease, hold
 from rlexp.store.runs import read_experiment
 from rlexp.store.streams import intact_stream, is_stream
-from rlexp.store.sweeps import StoredTrial, append_trial, read_trials
+from rlexp.store.sweeps import StoredTrial, append_trial, read_selection, read_trials
 
 
 class StreamAnswer(StrEnum):
@@ -211,7 +212,6 @@ class _Done:
     answer: StreamAnswer
     candidate: int | None = None
     earlier: bool = False
-    tests_missing: int | None = None
     interrupted: Signals | None = None
     card: SummaryCard | None = None
 
@@ -236,8 +236,6 @@ def propose(request: ProposeRequest, workspace: Workspace, observer: Observer) -
         stream = _opened(paths, request, checkouts, workspace, observer)
         done = _final(stream) if request.final else _candidate(stream, request, workspace)
     if done.answer is StreamAnswer.TESTED:
-        from rlexp.protocol.seeds import Phase
-
         card, _ = card_and_sequential(paths.name, Phase.TEST, workspace)
         done = replace(done, card=card)
     return _result(paths, done, workspace)
@@ -456,9 +454,9 @@ def _final(stream: Stream) -> _Done:
             command=command,
         )
     interrupted = stream.test()
-    missing = stream.tests_missing()
+    missing = _untested(stream.paths, stream.register)
     answer = StreamAnswer.INCOMPLETE if missing or interrupted else StreamAnswer.TESTED
-    return _Done(answer, tests_missing=missing, interrupted=interrupted)
+    return _Done(answer, interrupted=interrupted)
 
 
 def _shown(paths: ExperimentPaths) -> _Done:
@@ -506,12 +504,22 @@ def _result(paths: ExperimentPaths, done: _Done, workspace: Workspace) -> Stream
             _row(c, register.decisions.get(c.number), codes.get(c.number))
             for c in register.candidates
         ),
-        tests_missing=done.tests_missing,
+        tests_missing=None if register.closed is None else _untested(paths, register),
         head=register.head,
         interrupted=done.interrupted.name if done.interrupted else None,
         card=done.card,
-        next=tuple(_next(paths, register, done, workspace, full=full)),
+        next=tuple(_next(paths, register, workspace, full=full)),
     )
+
+
+def _untested(paths: ExperimentPaths, register: StreamRegister) -> int:
+    """Number of test runs without a score of the trusted code."""
+    experiment, selection = read_experiment(paths), read_selection(paths)
+    if selection is None:
+        return len(experiment.seeds.seeds(Phase.TEST)) * (2 if register.kept else 1)
+    specs = [spec for _, spec in experiment.specs(Phase.TEST)]
+    scored = (register.scored.get(spec.id) for spec in specs)
+    return sum(each is None or each.score is None for each in scored)
 
 
 def _label(configuration: Configuration) -> str:
@@ -555,7 +563,6 @@ def _mean(scores: tuple[float | None, ...]) -> float | None:
 def _next(
     paths: ExperimentPaths,
     register: StreamRegister,
-    done: _Done,
     workspace: Workspace,
     *,
     full: bool,
@@ -567,7 +574,7 @@ def _next(
         return NextCommand(why=why, command=shlex.join([*base, *map(str, words), *permission]))
 
     if register.closed is not None:
-        if done.answer is not StreamAnswer.TESTED:
+        if _untested(paths, register):
             yield command("test the champion", "--final")
         report = ["rlexp", "report", paths.name, *permission]
         yield NextCommand(why="write the report", command=shlex.join(report))
