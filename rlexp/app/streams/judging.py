@@ -37,6 +37,8 @@ from rlexp.store.streams import append_to_stream
 from rlexp.store.sweeps import read_selection, read_trials, write_selection
 from rlexp.text import format_count
 
+Pair = tuple[float | None, float | None]
+"""The scores of the candidate and of the champion on a seed; None for a failed run."""
 SENTENCES: Mapping[CandidateReason, str] = {
     CandidateReason.BETTER: "it won {won} of {n} and lost {lost}",
     CandidateReason.WORSE: "it lost {lost} of {n}, which shows that the champion is better",
@@ -122,48 +124,28 @@ class Stream:
         sign = -1.0 if experiment.default.lower_is_better else 1.0
         self.repair_scorings([*sides[0], *sides[1]])
         while True:
-            decision = self._decision(candidate, sides, sign)
-            if decision is not None:
-                self.enter(decision)
+            judged, pairs = self._judgement(candidate, sides, sign)
+            if judged.state is not CandidateState.CONTINUE:
+                self.enter(_decision(candidate, judged, pairs, sides[0]))
                 return None
-            interrupted = self._advance(candidate, sides)
+            interrupted = self._advance(candidate, sides, _undecidable(judged))
             if interrupted is not None:
                 return interrupted
 
-    def _decision(
+    def _judgement(
         self, candidate: OpenedCandidate, sides: Sequence[Sequence[RunSpec]], sign: float
-    ) -> CandidateDecision | None:
-        """The decision on the seeds that both sides have been scored on; None for more seeds."""
+    ) -> tuple[CandidateJudgement, list[Pair]]:
+        """The judgement on the seeds that both sides have been scored on, and these scores."""
         own, champion = (list(scores_of(side, self.register.scored)) for side in sides)
         pairs = list(zip(own, champion, strict=False))
-        numbers = [[_number(score, sign) for score in side] for side in zip(*pairs, strict=True)]
-        design = design_of(self.beginning)
-        judged = judge(*(numbers or [[], []]), candidate.level, design)
-        if judged.state is CandidateState.CONTINUE:
-            return None
-        used = pairs[: judged.seeds_used]
-        return CandidateDecision(
-            time=time.time(),
-            candidate=candidate.number,
-            champion=candidate.champion,
-            state=CandidateVerdict(judged.state.value),
-            code=judged.reason.value,
-            reason=reason_text(judged),
-            level=candidate.level,
-            seeds=tuple(spec.seed for spec in sides[0][: judged.seeds_used]),
-            scores=tuple(mine for mine, _ in used),
-            champion_scores=tuple(other for _, other in used),
-            won=judged.won,
-            lost=judged.lost,
-            e_value=judged.e_value,
-            threshold=judged.threshold,
-        )
+        numbers = [[_number(pair[side], sign) for pair in pairs] for side in (0, 1)]
+        return judge(*numbers, candidate.level, design_of(self.beginning)), pairs
 
     def _advance(
-        self, candidate: OpenedCandidate, sides: Sequence[Sequence[RunSpec]]
+        self, candidate: OpenedCandidate, sides: Sequence[Sequence[RunSpec]], seeds: int
     ) -> Signals | None:
-        """Train and score the next seeds: as many runs as are executed at a time."""
-        missing = self._next_runs(sides)
+        """Train and score the next seeds, at least as many runs as are executed at a time."""
+        missing = self._next_runs(sides, seeds)
         own = {spec.id for spec in sides[0]}
         groups: dict[str | None, list[RunSpec]] = {}
         for spec in missing:
@@ -178,12 +160,20 @@ class Stream:
             )
         return interrupted
 
-    def _next_runs(self, sides: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:
+    def _next_runs(self, sides: Sequence[Sequence[RunSpec]], seeds: int) -> list[RunSpec]:
+        """The unscored runs of the next seeds.
+
+        Args:
+            sides: The runs of the candidate and of the champion, by seed.
+            seeds: Number of seeds that no decision can come before.
+        """
         parallel = self.training.parallel(max(s.compute["threads"] for s in sides[0]))
         missing: list[RunSpec] = []
         for pair in zip(*sides, strict=True):
-            missing += [spec for spec in pair if spec.id not in self.register.scored]
-            if len(missing) >= parallel:
+            unscored = [spec for spec in pair if spec.id not in self.register.scored]
+            missing += unscored
+            seeds -= bool(unscored)
+            if seeds <= 0 and len(missing) >= parallel:
                 break
         return missing
 
@@ -266,6 +256,40 @@ class Stream:
         interrupted = self.training.train(missing, Phase.TEST)
         self._score(every)
         return interrupted
+
+
+def _undecidable(judged: CandidateJudgement) -> int:
+    """The number of further seeds that a decision needs at least, so that none is trained in vain."""
+    if judged.rule is None:
+        return 1
+    wins, losses = judged.rule.wins - judged.won, judged.rule.losses + 1 - judged.lost
+    return max(min(wins, losses), 1)
+
+
+def _decision(
+    candidate: OpenedCandidate,
+    judged: CandidateJudgement,
+    pairs: Sequence[Pair],
+    specs: Sequence[RunSpec],
+) -> CandidateDecision:
+    """The line of the register for a judgement."""
+    used = pairs[: judged.seeds_used]
+    return CandidateDecision(
+        time=time.time(),
+        candidate=candidate.number,
+        champion=candidate.champion,
+        state=CandidateVerdict(judged.state.value),
+        code=judged.reason.value,
+        reason=reason_text(judged),
+        level=candidate.level,
+        seeds=tuple(spec.seed for spec in specs[: judged.seeds_used]),
+        scores=tuple(own for own, _ in used),
+        champion_scores=tuple(champion for _, champion in used),
+        won=judged.won,
+        lost=judged.lost,
+        e_value=judged.e_value,
+        threshold=judged.threshold,
+    )
 
 
 def _number(score: float | None, sign: float) -> float:
