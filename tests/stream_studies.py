@@ -139,11 +139,12 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def worktree_of(folder: Path, target: Path, **files: str) -> Path:
-    """A committed worktree of the study in which modules have another text."""
+    """A clean worktree of the study in which modules have another text."""
     git(folder, "worktree", "add", "--quiet", "--detach", str(target))
     for name, text in files.items():
         (target / f"{name}.py").write_text(text)
-    commit(target, "candidate")
+    if files:
+        commit(target, "candidate")
     return target
 
 

@@ -66,7 +66,9 @@ def compose_candidate(
             f"a stream judges one configuration on one task, and the words select {len(found)}: "
             "choose one"
         )
-    seeds = {k: tuple(v) if isinstance(v, list) else v for k, v in answer["seeds"].items()}
+    seeds: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in answer["seeds"].items()
+    }
     configuration = read_configuration(found[0], Configuration.schema)
     _check_supported(configuration, starts_from=answer["starts_from"])
     return ComposedCandidate(

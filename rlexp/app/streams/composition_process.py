@@ -4,9 +4,8 @@ Its answer says what to train, and is compared with what the stream has frozen. 
 """
 
 import json
-import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,18 +21,14 @@ from rlexp.protocol.identity import canonical
 from rlexp.store.layout import Layout
 
 
-def main() -> int:
-    """Compose the words on standard input, and answer on standard output; both are JSON."""
-    # What the user's modules print must not mix with the answer.
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    question = json.load(sys.stdin)
+def main(arguments: Sequence[str]) -> int:
+    """Compose the words in the first file, and answer in the second one; both are JSON."""
+    question = json.loads(Path(arguments[0]).read_text())
     try:
         content = _composed(question)
     except RlexpError as error:
         content = {"error": {"message": str(error), "code": error.code, "key": error.key}}
-    answer.write(json.dumps(content))
-    answer.close()
+    Path(arguments[1]).write_text(json.dumps(content))
     return 0
 
 
@@ -81,4 +76,4 @@ class _EnvironmentOnly:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -139,7 +139,8 @@ class Stream:
         own, champion = (list(scores_of(side, self.register.scored)) for side in sides)
         pairs = list(zip(own, champion, strict=False))
         numbers = [[_number(pair[side], sign) for pair in pairs] for side in (0, 1)]
-        return judge(*numbers, candidate.level, design_of(self.beginning)), pairs
+        design = design_of(self.beginning)
+        return judge(numbers[0], numbers[1], candidate.level, design), pairs
 
     def _advance(
         self, candidate: OpenedCandidate, sides: Sequence[Sequence[RunSpec]], seeds: int

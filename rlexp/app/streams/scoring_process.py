@@ -4,9 +4,8 @@ Parameters are read from the files of a policy without unpickling anything.
 """
 
 import json
-import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,14 @@ from rlexp.records.events import to_plain
 from rlexp.store.layout import Layout, RunPaths
 
 
-def main() -> int:
-    """Score the policies that standard input names, and answer on standard output; both are JSON."""
-    # What environments print must not mix with the answer.
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    question = json.load(sys.stdin)
+def main(arguments: Sequence[str]) -> int:
+    """Score the policies that the first file names, and answer in the second one; both are JSON."""
+    question = json.loads(Path(arguments[0]).read_text())
     folder = Path(question["folder"])
     workspace = Workspace(folder, Layout(folder / "runs"))
     workspace.make_importable()
     scores = {each["id"]: _score(each, question) for each in question["policies"]}
-    answer.write(json.dumps({"scores": scores}))
-    answer.close()
+    Path(arguments[1]).write_text(json.dumps({"scores": scores}))
     return 0
 
 
@@ -61,4 +56,4 @@ def _evaluation(policy: Mapping[str, Any], question: Mapping[str, Any]) -> dict[
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

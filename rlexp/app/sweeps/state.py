@@ -221,7 +221,7 @@ def _rulings(register: StreamRegister) -> Iterator[tuple[int, int, TrialState, s
     """Number, number of seeds, state and reason of every trial that a stream has judged."""
     decisions = register.decisions.values()
     first = [len(d.seeds) for d in decisions if d.champion == DEFAULT]
-    if first and max(first):
+    if any(first):
         yield DEFAULT, max(first), TrialState.COMPLETE, ""
     for decision in decisions:
         kept = decision.state is CandidateVerdict.KEPT

@@ -1,7 +1,7 @@
 """`rlexp propose`: judges candidates against a champion, and tests the last champion."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -152,7 +152,7 @@ def _beginning(
 
 
 def _check_options(
-    of_beginning: dict[str, object], others: dict[str, object], *, begin: bool
+    of_beginning: Mapping[str, object], others: Mapping[str, object], *, begin: bool
 ) -> None:
     from rlexp.errors import ConfigError
 
