@@ -1,5 +1,6 @@
 """Candidates that change code: what is refused, what counts as their score, and the test at the end."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -149,13 +150,13 @@ def test_a_package_before_a_protected_module_is_refused(
         rlexp(judged.folder, "propose", "s", "--worktree", str(worktree), *ALLOWED)
 
 
-def test_another_budget_in_the_code_is_refused(judged: JudgedStudy, tmp_path: Path) -> None:
+def test_another_measure_in_the_code_is_refused(judged: JudgedStudy, tmp_path: Path) -> None:
     """A candidate whose configuration files change the environment is refused by the setting."""
-    worktree = worktree_of(judged.folder, tmp_path / "budget")
+    worktree = worktree_of(judged.folder, tmp_path / "measure")
     option = worktree / "conf" / "environment" / "lamps.yaml"
-    option.write_text(option.read_text() + "wrappers: [TimeAwareObservation]\n")
-    commit(worktree, "wrapper")
-    with pytest.raises(ConfigError, match=r"changes environment\.wrappers.*frozen") as refused:
+    option.write_text(option.read_text() + "measures: {success: {minimum: 0.5}}\n")
+    commit(worktree, "measure")
+    with pytest.raises(ConfigError, match=r"changes measures\.success.*frozen") as refused:
         rlexp(judged.folder, "propose", "s", "--worktree", str(worktree), *ALLOWED)
     assert "protected" == refused.value.code
 
@@ -216,10 +217,7 @@ def test_the_test_uses_the_trusted_code_and_is_made_once(
     tests = [s for s in register.scored.values() if "-test-" in s.run]
     assert 4 == len(tests)
     assert document["card"]["looks"][0]["configurations"] == 2
-    assert any(
-        "optimism" in fact[0].lower() or "optimism" in fact[1].lower()
-        for fact in document["card"]["facts"]
-    )
+    assert "ptimism" in json.dumps(document["card"])
     with pytest.raises(RecordError) as closed:
         rlexp(folder, "propose", "s", "algorithm.gamma=0.9", *ALLOWED)
     assert "closed_stream" == closed.value.code
