@@ -25,6 +25,7 @@ from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import MASK
+from rlexp.store.streams import stream_command
 
 if TYPE_CHECKING:
     from rlexp.engine.sweep_view import SweepStatus
@@ -265,7 +266,11 @@ def _continuing(
         words = recorded_words(paths, last, workspace)
         if words:
             return words
-    return gate_command(paths) or ("rlexp", "resume", paths.name, *permission)
+    return (
+        gate_command(paths)
+        or stream_command(paths)
+        or ("rlexp", "resume", paths.name, *permission)
+    )
 
 
 def _adding(
