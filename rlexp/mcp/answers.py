@@ -97,6 +97,19 @@ def _settings(listing: Any) -> str:
     return f"{format_count(len(listing.rows), 'setting')} about {listing.word}: {names}"
 
 
+def _stream(stream: Any) -> str:
+    row = stream.judged
+    champion = f"the champion is {stream.champion_name}"
+    left = f"alpha left: {stream.alpha_left:.3g} of {stream.alpha:.3g}"
+    if stream.interrupted:
+        return f"{stream.study}: interrupted by {stream.interrupted}; the same call continues"
+    if row is None or row.decision is None:
+        state = "takes candidates" if row is None else f"candidate {row.number} is not decided yet"
+        return f"{stream.study} {state}; {champion}; {left}"
+    decided = f"candidate {row.number} was {row.decision} with {row.n} tuning seeds: {row.reason}"
+    return f"{stream.study}: {decided}; {champion}; {left}"
+
+
 OUTCOMES: Mapping[str, str] = {
     "ending": "it was asked to stop; the same call of run continues",
     "withdrawn": "queued runs were withdrawn, and running ones were asked to stop",
@@ -115,6 +128,7 @@ ANSWERS: Mapping[str, Callable[[Any], str]] = {
     "run-plan": _plan,
     "run-outcome": _outcome,
     "cancellation": _cancellation,
+    "stream": _stream,
     "comparison": _comparison,
     "report-files": _report,
     "configuration-search": _settings,

@@ -184,7 +184,7 @@ async def _still_training(calls: Calls, call: ToolCall) -> CallToolResult:
         calls.forget(look)
     progress = "" if call.progress is None else f" ({call.progress.message})"
     text = (
-        f"{call.experiment} is still training{progress}: call run with the same arguments to wait "
+        f"{call.experiment} is still training{progress}: give the same call again to wait "
         "on, status to look, or cancel to stop; it ends with this server and can continue"
     )
     return _content(CallResult(status.document, text, status.failed), call.notes)

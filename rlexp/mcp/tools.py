@@ -155,6 +155,30 @@ class ReportArguments(JudgedTargets):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeArguments:
+    """Propose settings to a stream of candidates, or show the stream (`rlexp propose`).
+
+    The candidate is trained against the champion on tuning seeds, and is kept, discarded or undecided; errors are
+    controlled over the whole stream. The user begins and closes streams and proposes changes of code. If
+    the runs take longer than `wait_seconds`, the same call waits on.
+
+    Attributes:
+        study: The name of the stream.
+        words: Settings of agent and algorithm that differ from the champion
+            (`algorithm.learning_rate=0.001`); without words, the stream is shown.
+        resume: Whether to finish the candidate that is not decided yet (`--continue`).
+        retry: Whether runs whose failure is final are repeated.
+        wait_seconds: Seconds to wait for the result.
+    """
+
+    study: str
+    words: tuple[str, ...] = ()
+    resume: bool = False
+    retry: bool = False
+    wait_seconds: Seconds = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchArguments:
     """Search settings and options by a part of a name or comment (`rlexp config search`).
 
@@ -192,12 +216,13 @@ def run(given: RunArguments, workspace: "Workspace", observer: "Observer") -> "R
     """What `rlexp run` does, with the words of a client."""
     from rlexp.app.commands.train.run import RunOptions
     from rlexp.app.commands.train.run import run as use_case
-    from rlexp.app.execution.client_words import check_client_words
+    from rlexp.app.execution.client_words import ClientScope, check_client_words
     from rlexp.app.sweeps.retrain import read_sweep_trial
 
     again = given.from_sweep is not None or given.trial is not None
-    of_records = again or given.protocol is not None
-    check_client_words(given.words, workspace, of_records=of_records)
+    recorded = again or given.protocol is not None
+    scope = ClientScope.NEW_SEEDS if recorded else ClientScope.EXPERIMENT
+    check_client_words(given.words, workspace, scope)
     options = RunOptions(
         dry_run=given.dry_run,
         retry=given.retry,
@@ -245,6 +270,25 @@ def report(given: ReportArguments, workspace: "Workspace", observer: "Observer")
     return use_case(request, workspace, observer)
 
 
+def propose(given: ProposeArguments, workspace: "Workspace", observer: "Observer") -> "Result":
+    """What `rlexp propose` does with settings, or without words."""
+    from rlexp.app.commands.judge.propose import ProposeRequest
+    from rlexp.app.commands.judge.propose import propose as use_case
+    from rlexp.app.execution.client_words import ClientScope, check_client_words
+    from rlexp.app.streams.proposal import CandidateProposal
+
+    check_client_words(given.words, workspace, ClientScope.CANDIDATE)
+    options = [*(["--continue"] if given.resume else []), *(["--retry"] if given.retry else [])]
+    command = ("rlexp", "propose", given.study, *given.words, *options)
+    request = ProposeRequest(
+        study=given.study,
+        proposal=CandidateProposal(words=given.words, command=command),
+        goes_on=given.resume,
+        retry=given.retry,
+    )
+    return use_case(request, workspace, observer)
+
+
 def search(given: SearchArguments, workspace: "Workspace", _: "Observer") -> "Result":
     """What `rlexp config search` does."""
     from rlexp.app.commands.setup.configuration import search_configuration
@@ -276,6 +320,7 @@ TOOLS: Mapping[str, OfferedTool] = {
     "search": OfferedTool("Search settings", SearchArguments, search, reads=True),
     "run": OfferedTool("Train the missing runs", RunArguments, run),
     "cancel": OfferedTool("Stop runs, which can continue", CancelArguments, cancel),
+    "propose": OfferedTool("Propose settings to a stream", ProposeArguments, propose),
     "compare": OfferedTool("Compare labels", CompareArguments, compare),
     "report": OfferedTool("Write a report", ReportArguments, report),
 }

@@ -8,8 +8,9 @@ started with permission for, no service, and no file outside the workspace.
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rlexp.config.overrides import EXPERIMENT_KEYS
 from rlexp.config.study_file import is_study_file
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.identity import Plain
+from rlexp.text import join_names
 
 CHANGED_BY_CLIENTS = frozenset(
     {
@@ -33,8 +35,21 @@ KEPT_FROM_CLIENTS = frozenset({"executor", "tracker", "hydra"})
 """First parts of keys that choose where runs are executed and where their records are sent."""
 WORKERS = "executor.workers"
 """The only setting of an executor that a client may change: it reaches nothing outside this machine."""
-OF_NEW_SEEDS = frozenset({"budget", "seeds", "experiment", "phase", "compute"})
-"""First parts of the keys that a client may change of a trial that is trained again."""
+
+
+class ClientScope(Enum):
+    """What the words of a client describe; its value has the first parts of the keys that they may set."""
+
+    EXPERIMENT = CHANGED_BY_CLIENTS
+    """A whole experiment."""
+    NEW_SEEDS = frozenset({"budget", "seeds", "experiment", "phase", "compute"})
+    """A recorded trial or protocol on further seeds; its code is checked where it is read."""
+    CANDIDATE = frozenset({"agent", "algorithm"})
+    """What differs from the champion of a stream."""
+
+
+NAMING_CODE = re.compile(r"_target_|^(algorithm\.(command|settings)|agent\.policy_kwargs)\b")
+"""Words that name code, where the whole configuration is known to the stream alone."""
 SEPARATORS = re.compile(r"[\s,\[\]]+")
 FIRST_PART = re.compile(r"[.@/:=]")
 SERVER = ("rlexp", "mcp")
@@ -57,15 +72,16 @@ class ComposedParts:
 
 
 def check_client_words(
-    words: Sequence[str], workspace: Workspace, *, of_records: bool = False
+    words: Sequence[str],
+    workspace: Workspace,
+    scope: ClientScope = ClientScope.EXPERIMENT,
 ) -> None:
     """Refuse words of a client that reach beyond what the user has allowed.
 
     Args:
         words: Overrides; the first one may be a study file of the workspace.
         workspace: The workspace, with the packages that the server may import.
-        of_records: Whether the words change a recorded trial or protocol, whose code is checked where
-            it is read.
+        scope: What the words describe.
 
     Raises:
         ConfigError: A word names a service, a file outside the workspace, or code that the server has
@@ -76,10 +92,9 @@ def check_client_words(
     for file in in_file:
         inside(file, workspace, "the study file")
     typed = [word for word in given if word not in in_file]
-    refused = _refused_parts(workspace, of_records=of_records)
     for word in typed:
-        _check_word(word, refused)
-    if of_records:
+        _check_word(word, scope, workspace)
+    if scope is not ClientScope.EXPERIMENT:
         return
     command = (*SERVER, *workspace.permission)
     composed = _composed(given, workspace.folder)
@@ -107,31 +122,30 @@ def inside(path: str, workspace: Workspace, name: str) -> str:
     return path
 
 
-def _refused_parts(workspace: Workspace, *, of_records: bool) -> frozenset[str]:
-    """First parts of keys that exist and that a client may not set."""
-    allowed = OF_NEW_SEEDS if of_records else CHANGED_BY_CLIENTS
-    existing = {*groups(workspace.folder), *EXPERIMENT_KEYS, *CHANGED_BY_CLIENTS}
-    return frozenset((existing | KEPT_FROM_CLIENTS) - allowed)
-
-
-def _check_word(word: str, refused: Iterable[str]) -> None:
+def _check_word(word: str, scope: ClientScope, workspace: Workspace) -> None:
     key = word.lstrip("+~").partition("=")[0].strip()
+    existing = {*groups(workspace.folder), *EXPERIMENT_KEYS, *CHANGED_BY_CLIENTS}
+    refused = (existing | KEPT_FROM_CLIENTS) - scope.value
     # `@` moves an option to another part of the configuration, where it could be an executor.
     if "@" in key or word.startswith("-"):
         problem = "is no setting that a client may write"
     # A reference to an environment variable would be filled in by the process that trains.
     elif "${" in word:
         problem = "refers to another value or to an environment variable"
+    elif scope is ClientScope.CANDIDATE and NAMING_CODE.search(word.lstrip("+~")):
+        problem = "names code or a command"
     elif FIRST_PART.split(key)[0] in refused and key != WORKERS:
-        problem = "is chosen by whoever starts the server, in conf/config.yaml or in a study file"
+        problem = (
+            "is not for a client to choose here, but for the user on the command line or in conf/"
+        )
     else:
         return
+    allowed = sorted({*scope.value, WORKERS})
     raise ConfigError(
-        f"{shlex.quote(word)} {problem}: leave it out; a client sets "
-        f"{', '.join(sorted(CHANGED_BY_CLIENTS))} and {WORKERS}",
+        f"{shlex.quote(word)} {problem}: leave it out; a client sets {join_names(allowed)}",
         code="not_allowed",
         key=key,
-        allowed=sorted({*CHANGED_BY_CLIENTS, WORKERS}),
+        allowed=allowed,
     )
 
 

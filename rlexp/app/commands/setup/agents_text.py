@@ -58,6 +58,17 @@ $ rlexp verify final --json
 
 `card.text` of a comparison is the answer in one sentence, `card.basis` its test, and `card.looks` the count of looks.
 
+To improve step by step, do not keep what looks better on a few seeds. Begin a stream once, and propose each candidate to it;
+it is kept only if the evidence suffices, with errors controlled over all candidates:
+
+```console
+$ rlexp propose loop --begin environment=corridor budget.steps=5000 --json
+$ rlexp propose loop --json
+```
+
+`rlexp propose loop algorithm.learning_rate=0.001 --json` judges a candidate. `rlexp propose loop --final` closes the stream and
+uses test seeds: ask the user first.
+
 To find out whether a change of code made learning worse, write a baseline before the change and judge after it:
 
 ```console
@@ -85,7 +96,8 @@ $ rlexp status --json
 | 2 | the command or the configuration is wrong |
 | 3 | a check of `--strict` or `verify` failed |
 | 4 | `rlexp gate`: worse than the baseline by more than the margin |
-| 5 | `rlexp gate`: undecided within its time |
+| 5 | `rlexp gate`: undecided within its time; `rlexp propose`: undecided with its seeds |
+| 6 | `rlexp propose`: discarded |
 | 69 | a tracker's service does not answer |
 | 75 | stopped by a scheduler before its time limit: give the same command again |
 | 130, 143 | interrupted: give the same command again |
@@ -96,6 +108,6 @@ Every command may be killed at any moment. The same command again continues from
 final numbers. `rlexp status` shows the progress from anywhere, and `rlexp cancel EXPERIMENT` stops runs; they can go on.
 Where your calls have a time limit, start `rlexp run` in the background, and look with `rlexp status EXPERIMENT --json`.
 
-By the Model Context Protocol, `rlexp mcp` (from the extra `mcp`) offers list, show, status, search, run, cancel, compare and report, with the
-same documents. It never removes anything.
+By the Model Context Protocol, `rlexp mcp` (from the extra `mcp`) offers list, show, status, search, run, cancel, propose, compare and
+report, with the same documents. It never removes anything.
 """
