@@ -24,6 +24,7 @@ REFUSED = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_candidate_is_judged_by_a_client(tmp_path: Path) -> None:
     """A client gets the stream and its decision as the command line has them; refused words spend nothing."""
     folder = tmp_path / "workspace"
@@ -40,7 +41,7 @@ def test_a_candidate_is_judged_by_a_client(tmp_path: Path) -> None:
             assert client.call("propose", study="loop", **{argument: True}).is_error
         assert shown == client.document("propose", study="loop")
         words = ["algorithm.learning_rate=0.01"]
-        judged = client.call("propose", study="loop", words=words, wait_seconds=200)
+        judged = client.call("propose", study="loop", words=words, wait_seconds=800)
         assert not judged.is_error, judged.structured_content
         (row,) = judged.structured_content["candidates"]
         assert row["decision"] in {"kept", "discarded", "undecided"}

@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, Tool
 
 T = TypeVar("T")
-LONGEST = 240.0
+LONGEST = 900.0
 """Seconds that an answer may take on a busy machine."""
 SERVER = ("-P", "-m", "rlexp", "mcp")
 """The words of the server's command behind the name of Python."""
