@@ -21,7 +21,7 @@ WORDS = (
     *("environment=corridor", "algorithm=ppo", "algorithm.n_steps=64", "budget.steps=256"),
     *("budget.final_episodes=2", "budget.evaluation_every=null", "seeds.test=2", "experiment=two"),
 )
-READING = {
+READING: dict[str, tuple[dict[str, Any], str]] = {
     "list": ({}, "ls"),
     "list runs": ({"experiment": "alpha", "where": ["score>1"]}, "ls alpha --where score>1"),
     "show": ({"target": "alpha"}, "show alpha"),

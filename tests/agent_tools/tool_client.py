@@ -56,8 +56,8 @@ class ToolClient:
         return [server, *server.children(recursive=True)]
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        async def receive(done: float, total: float | None, message: str | None) -> None:
-            self.progress.append((done, total, message))
+        async def receive(progress: float, total: float | None, message: str | None) -> None:
+            self.progress.append((progress, total, message))
 
         return await self.session.call_tool(tool, arguments, progress_callback=receive)
 
