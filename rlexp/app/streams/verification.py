@@ -185,9 +185,16 @@ def _scores(paths: ExperimentPaths, register: StreamRegister) -> Iterator[str]:
 def _other_answer(paths: ExperimentPaths, scored: ScoredRun) -> Iterator[str]:
     """A score in the register that the worker who computed it has not given."""
     try:
-        same = read_answer(paths, scored.run) == scored
+        same = _numbers(read_answer(paths, scored.run)) == _numbers(scored)
     except RecordError as error:
         yield str(error)
         return
     if not same:
         yield f"the register holds another score of {scored.run} than {paths.scoring_answers.name}"
+
+
+def _numbers(scored: ScoredRun) -> tuple[object, ...]:
+    """What a score consists of, without the time that it took."""
+    event = scored.evaluation
+    played = None if event is None else (event.returns, event.lengths, repr(event.measures))
+    return scored.run, scored.id, scored.policy, scored.score, played
