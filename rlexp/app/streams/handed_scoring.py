@@ -7,7 +7,6 @@ never removed: `rlexp verify` compares the register with them.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlexp.app.observer import Observer
 from rlexp.app.reproduction.checkout import Checkout
@@ -105,14 +104,14 @@ def serve_scores(
     answers = 0
     while True:
         orders = list(_open_orders(paths))
-        for order in orders:
-            _answer(paths, order, beginning, workspace)
-            observer.note(f"scored {order['run']}")
-            answers += 1
-        if not orders and not goes_on():
-            return answers
-        if not orders:
+        if orders:
+            _answer(paths, orders, beginning, workspace)
+            answers += len(orders)
+            observer.note(f"scored so far: {answers}")
+        elif goes_on():
             time.sleep(EVERY)
+        else:
+            return answers
 
 
 def check_trusted(
@@ -158,20 +157,22 @@ def check_code(
         )
 
 
-def _open_orders(paths: ExperimentPaths) -> Iterator[dict[str, Any]]:
+def _open_orders(paths: ExperimentPaths) -> Iterator[str]:
+    """The names of the runs whose scores are ordered and not answered yet."""
     for path in sorted(paths.scoring_orders.glob("*.json")):
         if not answer_of(paths, path.stem).exists():
-            yield read_json(path)
+            yield path.stem
 
 
 def _answer(
     paths: ExperimentPaths,
-    order: dict[str, Any],
+    runs: Sequence[str],
     beginning: StreamBeginning,
     workspace: Workspace,
 ) -> None:
-    record = read_run(paths.run(str(order["run"]))).record
+    """Score some runs in one process, and publish an answer about each."""
+    records = [read_run(paths.run(name)).record for name in runs]
     checkout = Checkout(workspace.folder, own=False)
     lean = bool(beginning.operational.get(LEAN, True))
-    (scored,) = score_runs(paths, [record], checkout, workspace, lean=lean)
-    publish_json(answer_of(paths, scored.run), {"scored": plain_line(scored)})
+    for scored in score_runs(paths, records, checkout, workspace, lean=lean):
+        publish_json(answer_of(paths, scored.run), {"scored": plain_line(scored)})

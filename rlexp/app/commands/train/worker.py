@@ -240,11 +240,13 @@ def _serve_scores(
 ) -> WorkerOutcome:
     """Compute the scores that a stream has ordered, until no order comes any more."""
     with collect_signals(handled=workspace.handles_signals) as signals:
-        last = time.monotonic() + options.idle
+        first, last = time.monotonic() + FIRST_WITHIN, time.monotonic() + options.idle
 
         def goes_on() -> bool:
-            driven = is_held(paths.lock) or time.monotonic() < last - options.idle + FIRST_WITHIN
-            return not signals.asked_to_stop() and driven and time.monotonic() < last
+            # An order comes only while a command judges, which may have been given just now.
+            now = time.monotonic()
+            expected = is_held(paths.lock) or now < min(first, last)
+            return not signals.asked_to_stop() and expected and now < last
 
         answers = serve_scores(paths, workspace, goes_on, observer)
         return WorkerOutcome(
