@@ -197,7 +197,7 @@ class Stream:
         scored = self._scores(ended)
         self.enter(*scored)
         for each in scored:
-            write_scoring(self.paths.run(each.run), each.evaluation)
+            self._write_scoring(each)
 
     def _scores(self, ended: Sequence[RunRecord]) -> list[ScoredRun]:
         """The scores of runs that have ended: by a worker where workers train, else here."""
@@ -212,7 +212,12 @@ class Stream:
         for spec in specs:
             each = self.register.scored.get(spec.id)
             if each is not None and not self.paths.run(spec.name).scoring.exists():
-                write_scoring(self.paths.run(spec.name), each.evaluation)
+                self._write_scoring(each)
+
+    def _write_scoring(self, scored: ScoredRun) -> None:
+        # A run that `rlexp rm` has removed must not become a folder without a run.
+        if self.paths.run(scored.run).spec.exists():
+            write_scoring(self.paths.run(scored.run), scored.evaluation)
 
     def close(self) -> Selection:
         """Close the stream and write its selection once, before any test run exists."""

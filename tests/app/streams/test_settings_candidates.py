@@ -15,6 +15,7 @@ from warm_processes import warm_up
 from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
 from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
+from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.executors import local
@@ -237,3 +238,15 @@ def test_a_worker_with_another_environment_is_refused(
     workspace = Workspace(tmp_path, Layout(copied.folder.parent))
     with pytest.raises(RecordError, match=r"lacks lamps\.py"):
         serve_scores(copied, workspace, lambda: False, SilentObserver())
+
+
+def test_the_winner_of_a_stream_is_trained_again_as_an_ordinary_run(stream: Path) -> None:
+    """`--from-sweep` plans runs without the field of code, which their scores would need a stream for."""
+    plan = rlexp(
+        stream, "run", "--from-sweep", "s", "seeds.root=3", "experiment=again", "--dry-run"
+    )
+    assert 0 == plan.code, plan.err
+    request = request_trial_again(
+        SweepTrial("s", None), ("seeds.root=3", "experiment=again"), Workspace.here(folder=stream)
+    )
+    assert [None] == [c.code for c in request.experiment.configurations]
