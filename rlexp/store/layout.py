@@ -222,6 +222,16 @@ class ExperimentPaths:
         return self.folder / "candidates.jsonl"
 
     @property
+    def scoring_orders(self) -> Path:
+        """The policies of a stream that wait for their score by a worker, one file per run."""
+        return self.folder / "scoring-orders"
+
+    @property
+    def scoring_answers(self) -> Path:
+        """The scores that workers have computed for a stream, one file per run."""
+        return self.folder / "scoring-answers"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"

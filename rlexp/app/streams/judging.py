@@ -6,17 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
+from rlexp.app.streams.handed_scoring import order_scores
 from rlexp.app.streams.scoring import score_runs, scores_of
 from rlexp.app.streams.training import StreamTraining
 from rlexp.errors import RecordError
+from rlexp.executors.pull import Pull
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT, Finalist, Selection
 from rlexp.records.stream import (
     CandidateDecision,
     CandidateVerdict,
     OpenedCandidate,
+    ScoredRun,
     StreamBeginning,
     StreamEnd,
     StreamLine,
@@ -190,19 +194,30 @@ class Stream:
         ]
         if not ended:
             return
-        trusted = self.training.checkouts.of(self.beginning.commit)
-        workspace = self.training.workspace
-        scored = score_runs(self.paths, ended, trusted, workspace, lean=self.lean)
+        scored = self._scores(ended)
         self.enter(*scored)
         for each in scored:
-            write_scoring(self.paths.run(each.run), each.evaluation)
+            self._write_scoring(each)
+
+    def _scores(self, ended: Sequence[RunRecord]) -> list[ScoredRun]:
+        """The scores of runs that have ended: by a worker where workers train, else here."""
+        training = self.training
+        if isinstance(training.executor, Pull):
+            return order_scores(self.paths, ended, training.observer)
+        trusted = training.checkouts.of(self.beginning.commit)
+        return score_runs(self.paths, ended, trusted, training.workspace, lean=self.lean)
 
     def repair_scorings(self, specs: Sequence[RunSpec]) -> None:
         """Write the scores into the folders of runs where an earlier command was killed before."""
         for spec in specs:
             each = self.register.scored.get(spec.id)
             if each is not None and not self.paths.run(spec.name).scoring.exists():
-                write_scoring(self.paths.run(spec.name), each.evaluation)
+                self._write_scoring(each)
+
+    def _write_scoring(self, scored: ScoredRun) -> None:
+        # A run that `rlexp rm` has removed must not become a folder without a run.
+        if self.paths.run(scored.run).spec.exists():
+            write_scoring(self.paths.run(scored.run), scored.evaluation)
 
     def close(self) -> Selection:
         """Close the stream and write its selection once, before any test run exists."""

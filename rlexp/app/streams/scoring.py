@@ -88,6 +88,12 @@ def _ask(
     return scores
 
 
+def policy_sum(run: RunPaths) -> str | None:
+    """The sha256 of the files of a policy; None where the model is missing."""
+    with scratch("rlexp-scoring-") as (folder, _):
+        return _copy(run, folder / "policy")
+
+
 def _copy(run: RunPaths, target: Path) -> str | None:
     """Copy the files of a policy; returns the sha256 of them, or None where the model is missing.
 

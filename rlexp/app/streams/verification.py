@@ -4,12 +4,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rlexp.app.streams.handed_scoring import answer_of, read_answer
 from rlexp.app.streams.judging import design_of
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.records.integrity import SHORT
-from rlexp.records.stream import CandidateDecision, StreamBeginning, StreamRegister
+from rlexp.records.stream import (
+    CandidateDecision,
+    ScoredRun,
+    StreamBeginning,
+    StreamRegister,
+)
 from rlexp.stats.sequential.candidates import StreamDesign, candidate_level, judge
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
@@ -163,6 +169,8 @@ def _scores(paths: ExperimentPaths, register: StreamRegister) -> Iterator[str]:
     """Runs whose folder holds another score than the register."""
     for scored in register.scored.values():
         run = paths.run(scored.run)
+        if answer_of(paths, scored.run).exists():
+            yield from _other_answer(paths, scored)
         if not run.folder.exists():
             continue
         try:
@@ -172,3 +180,21 @@ def _scores(paths: ExperimentPaths, register: StreamRegister) -> Iterator[str]:
             continue
         if present != scored.evaluation and (present is not None or run.scoring.exists()):
             yield f"{scored.run}/{run.scoring.name} is not the score in the register"
+
+
+def _other_answer(paths: ExperimentPaths, scored: ScoredRun) -> Iterator[str]:
+    """A score in the register that the worker who computed it has not given."""
+    try:
+        same = _numbers(read_answer(paths, scored.run)) == _numbers(scored)
+    except RecordError as error:
+        yield str(error)
+        return
+    if not same:
+        yield f"the register holds another score of {scored.run} than {paths.scoring_answers.name}"
+
+
+def _numbers(scored: ScoredRun) -> tuple[object, ...]:
+    """What a score consists of, without the time that it took."""
+    event = scored.evaluation
+    played = None if event is None else (event.returns, event.lengths, repr(event.measures))
+    return scored.run, scored.id, scored.policy, scored.score, played

@@ -3,20 +3,28 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from command_line import rlexp, typed
 from stream_studies import DESIGN
 from warm_processes import warm_up
 
+from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
+from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
+from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.executors import local
-from rlexp.store.layout import ExperimentPaths
+from rlexp.records.stream import ScoredRun, StreamBeginning, plain_line
+from rlexp.store.files import publish_json
+from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
 from rlexp.store.runs import read_run
-from rlexp.store.streams import read_stream
+from rlexp.store.streams import append_to_stream, read_stream
 
 WORDS = (
     *("algorithm=ppo", "environment=cartpole", "budget.steps=256", "algorithm.n_steps=128"),
@@ -138,11 +146,6 @@ def test_an_edited_register_ends_the_stream(copied: ExperimentPaths) -> None:
 
 def test_a_decision_that_does_not_follow_is_found(copied: ExperimentPaths) -> None:
     """A register that was written anew, with valid sums and another score, does not give its decision."""
-    from dataclasses import replace
-
-    from rlexp.records.stream import ScoredRun
-    from rlexp.store.streams import append_to_stream
-
     lines = read_stream(copied).lines
     copied.candidates.unlink()
     first = next(n for n, line in enumerate(lines) if isinstance(line, ScoredRun))
@@ -191,3 +194,59 @@ def test_an_unknown_stream_names_the_command_that_begins_one(tmp_path: Path) -> 
     with pytest.raises(RecordError, match="rlexp propose loop --begin") as refused:
         rlexp(tmp_path, "propose", "loop", "algorithm.gamma=0.9")
     assert "unknown_experiment" == refused.value.code
+
+
+def test_a_worker_scores_what_is_ordered(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker in the trusted code answers orders with the same scores; a forged register differs from them."""
+    warm_up(monkeypatch, separate_process)
+    folder = copied.folder.parents[1]
+    records = [read_run(run).record for run in copied.runs()][:2]
+    results: list[ScoredRun] = []
+    command = Thread(
+        target=lambda: results.extend(order_scores(copied, records, SilentObserver())),
+        daemon=True,
+    )
+    command.start()
+    workspace = Workspace(folder, Layout(copied.folder.parent))
+    answers = serve_scores(copied, workspace, command.is_alive, SilentObserver())
+    command.join(20)
+    assert 2 == answers == len(results)
+    recorded = read_stream(copied).scored
+    for result in results:
+        before = recorded[result.id]
+        assert (before.score, before.policy) == (result.score, result.policy)
+    assert 0 == typed(folder, "verify", "s").code
+    answer = answer_of(copied, results[0].run)
+    line = replace(results[0], score=1.0)
+    publish_json(answer, {"scored": plain_line(line)})
+    verified = typed(folder, "verify", "s")
+    assert 1 == verified.code
+    assert "than scoring-answers" in verified.out
+
+
+def test_a_worker_with_another_environment_is_refused(
+    copied: ExperimentPaths, tmp_path: Path
+) -> None:
+    """A worker whose folder lacks what the stream has frozen scores nothing."""
+    lines = read_stream(copied).lines
+    copied.candidates.unlink()
+    assert isinstance(lines[0], StreamBeginning)
+    first = replace(lines[0], modules=("lamps",), protected={"lamps.py": "0" * 64})
+    append_to_stream(copied, first, *lines[1:])
+    workspace = Workspace(tmp_path, Layout(copied.folder.parent))
+    with pytest.raises(RecordError, match=r"lacks lamps\.py"):
+        serve_scores(copied, workspace, lambda: False, SilentObserver())
+
+
+def test_the_winner_of_a_stream_is_trained_again_as_an_ordinary_run(stream: Path) -> None:
+    """`--from-sweep` plans runs without the field of code, which their scores would need a stream for."""
+    plan = rlexp(
+        stream, "run", "--from-sweep", "s", "seeds.root=3", "experiment=again", "--dry-run"
+    )
+    assert 0 == plan.code, plan.err
+    request = request_trial_again(
+        SweepTrial("s", None), ("seeds.root=3", "experiment=again"), Workspace.here(folder=stream)
+    )
+    assert [None] == [c.code for c in request.experiment.configurations]
