@@ -46,10 +46,10 @@ For many values, a sweep tunes on tuning seeds and tests its winner once (`rlexp
 
 ## Decide, then test
 
-Say how many seeds a verdict needs before you train them, train both labels on test seeds once, and judge:
+Ask how many seeds an effect needs (in standard deviations of the scores), train both labels on test seeds once, and judge:
 
 ```console
-$ rlexp power try --phase tuning --json
+$ rlexp power --effect 1 --json
 $ rlexp run environment=corridor algorithm=ppo,a2c seeds.test=5 budget.steps=5000 experiment=final --quiet --json
 $ rlexp compare final --json
 $ rlexp report final --json
