@@ -22,6 +22,7 @@ SOURCE = BUILD / "source"
 SITE = BUILD / "html"
 BESIDE = {
     "CHANGELOG.md": "project/changelog.md",
+    "AGENTS.md": "project/agents.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "README.md": "project/readme.md",
@@ -46,6 +47,15 @@ LOADED = re.compile(
     r"|<link\b(?=[^>]*rel=\"(?:stylesheet|preload|icon)\")[^>]*href=\"(?:https?:)?//[^\"]*"
 )
 """What a browser would load from another server."""
+
+
+FOR_PROGRAMS = """\
+Every command takes `--json` and then writes one document of a versioned schema, also for an error, which names
+the allowed values and the next command; `rlexp config schema` lists the schemas. Words are looked up with
+`rlexp config search WORD`. While trying, use `rlexp run phase=tuning`: configurations whose test scores are seen are counted.
+The same command again continues what was interrupted. `rlexp init --agents` writes these rules and the exit codes
+into the file AGENTS.md of a workspace, and `rlexp mcp` serves a workspace by the Model Context Protocol."""
+"""What a program needs before it reads any page, with commands that a test checks."""
 
 
 def pages() -> dict[str, str]:
@@ -124,7 +134,7 @@ def llms_txt(index: str, generated: dict[str, str]) -> Iterator[str]:
     """
     top, _, rest = index.partition("\n## ")
     title, summary, *_ = top.split("\n\n")
-    yield f"{title}\n\n> {' '.join(summary.split())}"
+    yield f"{title}\n\n> {' '.join(summary.split())}\n\n{FOR_PROGRAMS}"
     for section in rest.split("\n## "):
         caption = section.partition("\n")[0]
         rows = [(m["text"], m["target"], m["about"]) for m in ROW.finditer(section)]

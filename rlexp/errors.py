@@ -40,6 +40,10 @@ Code = Literal[
     "tracker_refused",
     "surroundings_differ",
     "interrupted",
+    "dirty_tree",
+    "protected",
+    "changed_register",
+    "closed_stream",
 ]
 """Stable names of the kinds of errors, for programs."""
 CODES: Mapping[Code, str] = {
@@ -69,6 +73,10 @@ CODES: Mapping[Code, str] = {
     "tracker_refused": "The service of a tracker rejected the request; a later try will not help.",
     "surroundings_differ": "`--strict` was given, and packages or the machine differ from the record.",
     "interrupted": "A signal ended the command before it had a result.",
+    "dirty_tree": "A checkout has changes that are not committed, so that its code has no digest.",
+    "protected": "A candidate would change the environment, the evaluation, the seeds or the budget.",
+    "changed_register": "The register of a stream was edited, so that no decision can rest on it.",
+    "closed_stream": "The stream has chosen its champion for the test, and takes no candidate.",
 }
 """The meaning of each code."""
 

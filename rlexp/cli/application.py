@@ -31,6 +31,7 @@ COMMANDS = {
     "register": "judge.register:register",
     "evaluate": "judge.evaluate:evaluate",
     "gate": "judge.gate:gate",
+    "propose": "judge.propose:propose",
     "reproduce": "exchange.reproduce:reproduce",
     "cancel": "train.cancel:cancel",
     "rm": "order.remove:remove",
@@ -44,6 +45,7 @@ COMMANDS = {
     "export": "exchange.export:export",
     "doctor": "setup.doctor:doctor",
     "init": "setup.init:init",
+    "mcp": "setup.mcp:serve",
     "demo": "setup.demo:demo",
 }
 """The function of each command, as a module of `rlexp.cli` and a name."""

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, Sequence[str]] = {
     "Train": ("run", "sweep", "extend", "resume", "cancel", "worker"),
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
-    "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate"),
+    "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate", "propose"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "reproduce", "verify"),
-    "Set up": ("demo", "init", "config", "doctor"),
+    "Set up": ("demo", "init", "config", "doctor", "mcp"),
 }
 """The commands of each panel, in order."""
 LONGEST = 1000

@@ -1,21 +1,16 @@
 """What a failed command prints: a line on standard error, and a document with `--json`."""
 
-import errno
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import typer
 
+from rlexp.app.error_document import error_document, unwritable_folder
 from rlexp.app.results import ErrorDocument, document
 from rlexp.cli.exit_codes import INCOMPLETE, MISTAKE
 from rlexp.cli.options import console_for
 from rlexp.errors import Interrupted, RlexpError
-from rlexp.store.secrets import mask_known, secret_values
-
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
-"""Error numbers of a disk or folder that cannot be written; the user can fix these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +53,8 @@ def make_error_report(error: BaseException, arguments: Sequence[str] = ()) -> Er
         return make_error_report(Interrupted("interrupted"))
     if isinstance(error, typer.Abort):
         return _report(Interrupted("standard input ended"), INCOMPLETE)
-    if isinstance(error, OSError) and error.errno in UNWRITABLE:
-        text = f"{error}; free space or choose another folder with RLEXP_RUNS"
-        return _report(RlexpError(text, code="unwritable", key="RLEXP_RUNS"), MISTAKE)
+    if (unwritable := unwritable_folder(error)) is not None:
+        return _report(unwritable, MISTAKE)
     # Usage errors come from Typer or from the click inside it; both classes have this method.
     return _usage_report(error, arguments) if hasattr(error, "format_message") else None
 
@@ -115,12 +109,4 @@ def _foreign_option_message(error: Any, arguments: Sequence[str]) -> str | None:
 
 
 def _report(error: RlexpError, exit_code: int, help_error: Any = None) -> ErrorReport:
-    # A message may quote an override, and with it a secret that the user typed.
-    content = ErrorDocument(
-        code=error.code,
-        message=mask_known(str(error), secret_values(os.environ)),
-        key=error.key,
-        allowed=error.allowed,
-        command=error.command,
-    )
-    return ErrorReport(exit_code=exit_code, document=content, help=help_error)
+    return ErrorReport(exit_code=exit_code, document=error_document(error), help=help_error)

@@ -13,7 +13,10 @@ REFUSED = 3
 WORSE = 4
 """`rlexp gate` has shown that the scores are worse than the baseline by more than the margin."""
 UNDECIDED = 5
-"""`rlexp gate` could not decide with its time and the seeds of the baseline."""
+"""`rlexp gate` could not decide with its time and the seeds of the baseline; `rlexp propose` could not
+decide with the seeds of the stream."""
+DISCARDED = 6
+"""`rlexp propose` has discarded the candidate: the champion stays."""
 PENDING = 69
 """A tracker's service does not answer, or records could not be pushed to it."""
 OF_SIGNALS = {Signals.SIGINT: 130, Signals.SIGTERM: 143, Signals.SIGHUP: 129, Signals.SIGUSR1: 75}

@@ -8,7 +8,7 @@ from rlexp.errors import Interrupted
 
 WATCHING = {"logs", "status"}
 """Commands that change nothing, and that Ctrl-C ends when the user has seen enough."""
-CONTINUED = {"demo", "extend", "gate", "resume", "run", "sweep"}
+CONTINUED = {"demo", "extend", "gate", "propose", "resume", "run", "sweep"}
 """Commands whose repetition continues where an interrupted one ended."""
 
 

@@ -255,7 +255,7 @@ def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, A
                 Parameter(key=key, domain=domains[key], when=dict(whens[key]))
                 for key in ordered(whens)
             ),
-        )
+        ).searched()
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if "sweep.space" in text else f"sweep.space: {text}") from error

@@ -157,6 +157,30 @@ def validate_settings(kind: type[T], settings: Mapping[str, Any], prefix: str = 
     return validated
 
 
+def validate_arguments(kind: type[T], arguments: Mapping[str, Any]) -> T:
+    """Validate arguments that another program gives; none of them may refer to a variable.
+
+    Args:
+        kind: The dataclass of the arguments.
+        arguments: The values.
+
+    Raises:
+        ConfigError: All mistakes of the arguments, on one line.
+    """
+    mistakes: list[ConfigError] = []
+    # A reference would be filled in, and an error would show the value of the variable.
+    if "${" in json.dumps(arguments):
+        raise ConfigError(
+            "an argument refers to another value or to an environment variable with ${…}: write "
+            "the value itself",
+            code="not_allowed",
+        )
+    validated = _validate_into(mistakes, kind, arguments, "")
+    if validated is None:
+        raise _combined(mistakes)
+    return validated
+
+
 def _restarts_error() -> ConfigError:
     key = f"budget.{RESTARTS}"
     text = f"{key} is set by rlexp extend alone: leave it out, or type rlexp extend EXPERIMENT"

@@ -317,6 +317,22 @@ class Search:
             entry.curves[position] = record.evaluations
         self._settle(entry)
 
+    def rule(self, number: int, runs: int, state: TrialState, reason: str = "") -> None:
+        """Take over a decision about a trial, made on its first runs, which have all ended.
+
+        Args:
+            number: The number of the trial.
+            runs: Number of its runs that the decision used, 1 or more.
+            state: The decision.
+            reason: Why the trial is pruned.
+        """
+        entry = self.entries[number]
+        entry.trial, entry.stop, entry.position = None, None, runs - 1
+        if state is TrialState.PRUNED:
+            self._stop(entry, entry.proposal.steps, reason)
+        else:
+            self._close(entry, state)
+
     def unneeded(self, number: int, position: int) -> TrialStop | None:
         """Why a screening run should be stopped; None if it should go on."""
         entry = self.entries[number]

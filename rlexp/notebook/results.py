@@ -176,6 +176,7 @@ SHOWN: Mapping[str, Show] = {
     "RunOutcome": _show_run,
     "RunPlan": _as_lines("plans", "run_plan_lines"),
     "Status": _as_lines("look.status", "status_lines"),
+    "StreamResult": _as_shown("judge.propose", "show_stream"),
     "SweepOutcome": _as_shown("train.sweep", "show_sweep"),
     "SweepOutline": _as_lines("plans", "sweep_plan_lines"),
     "Tagging": _as_lines("order.tag", "tagging_lines"),

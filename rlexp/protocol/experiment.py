@@ -21,7 +21,8 @@ class Configuration:
     """An agent, algorithm and environment with a budget, and the label used in reports.
 
     `reference` holds the known returns of the task, and `measures` the declared measures by name.
-    Neither is part of the identity of a run.
+    Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream;
+    it is part of the identity, and None for every other configuration.
     """
 
     schema: ClassVar[int] = 2
@@ -36,6 +37,7 @@ class Configuration:
     budget: Budget
     compute: Compute
     measures: Plain = field(default_factory=dict)
+    code: str | None = None
 
     @property
     def score_reference(self) -> Plain:
@@ -93,6 +95,8 @@ class Configuration:
             "environment": self.environment,
             "budget": self.budget.defining(),
             "compute": self.compute.defining(),
+            # What is absent is not hashed: all other identities stay as they are.
+            **({} if self.code is None else {"code": self.code}),
         }
 
     @property

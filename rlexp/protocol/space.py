@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.identity import canonical
@@ -178,17 +178,25 @@ class Space:
     parameters: tuple[Parameter, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty space, and conditions on anything but an earlier choice."""
-        if not self.parameters:
-            raise ConfigError(
-                "the search space is empty: name a file of sweeps/, or add a parameter such as "
-                "'sweep.space.algorithm.gamma=interval(0.9,0.99)'"
-            )
+        """Refuse conditions on anything but an earlier choice."""
         before: dict[str, Domain] = {}
         for parameter in self.parameters:
             for key, allowed in parameter.when.items():
                 _check_condition(parameter.key, key, allowed, before)
             before[parameter.key] = parameter.domain
+
+    def searched(self) -> Self:
+        """The space, if a tuner can search it; only that of a stream has no parameter.
+
+        Raises:
+            ConfigError: It is empty.
+        """
+        if not self.parameters:
+            raise ConfigError(
+                "the search space is empty: name a file of sweeps/, or add a parameter such as "
+                "'sweep.space.algorithm.gamma=interval(0.9,0.99)'"
+            )
+        return self
 
     def choices(self) -> Iterator[tuple[str, Any]]:
         """Every value of every choice, with the key of its parameter."""

@@ -65,7 +65,8 @@ class RunSpec:
         root: Key of all seeds.
         seed: Number of the run within its phase.
         parent: The run from which this run continues, if any.
-        code: The sha256 of code that is part of the configuration, if any.
+        code: The digest of the code that a candidate of a stream is trained by; None for ordinary
+            runs.
         callback: A plug-in that acts during training, if any.
         replay: A plug-in that stores experience, if any.
         dataset: A plug-in that provides recorded experience, if any.

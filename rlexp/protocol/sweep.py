@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
-from rlexp.protocol.identity import Plain, identifying
+from rlexp.protocol.identity import Plain, identifying, short_name
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
 
@@ -21,6 +21,8 @@ RECORDED_OBJECTIVES = (*OBJECTIVES, LOWEST_SCORE)
 """Objectives in records that are no measures."""
 MINIMISED = frozenset({LOWEST_SCORE, "spread", "steps_to_threshold"})
 """Those of them whose lower values are better, whatever the score is."""
+PROPOSALS = "proposals"
+"""The name in the place of a tuner's where the trials of a sweep come from outside: of a stream."""
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
@@ -131,6 +133,11 @@ class Sweep:
     tuner: Plain
     pruner: Plain
     plan: SweepPlan
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the trials are candidates that `rlexp propose` was given."""
+        return short_name(self.tuner) == PROPOSALS
 
     def plain(self) -> dict[str, Any]:
         """The entry of the sweep in `experiment.json`."""

@@ -40,7 +40,14 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         budget=Budget(**document["budget"]),
         compute=Compute(**document["compute"]),
         measures=measures,
+        code=_code(document.get("code")),
     )
+
+
+def _code(digest: object) -> str | None:
+    if digest is not None and not isinstance(digest, str):
+        raise TypeError(f"code={digest!r} must be a digest")
+    return digest
 
 
 def _check_names(*names: object) -> None:

@@ -131,6 +131,11 @@ class RunPaths:
         return self.folder / "normalisation.npz"
 
     @property
+    def scoring(self) -> Path:
+        """The final evaluation by the trusted code of a stream, of a run that has the field `code`."""
+        return self.folder / "scoring.json"
+
+    @property
     def checkpoints(self) -> Path:
         """Complete checkpoints, one folder each."""
         return self.folder / "checkpoints"
@@ -210,6 +215,21 @@ class ExperimentPaths:
     def gate(self) -> Path:
         """The first gate of an experiment that `rlexp gate` trains."""
         return self.folder / "gate.json"
+
+    @property
+    def candidates(self) -> Path:
+        """The register of a stream: its design, candidates, scores and decisions, one per line."""
+        return self.folder / "candidates.jsonl"
+
+    @property
+    def scoring_orders(self) -> Path:
+        """The policies of a stream that wait for their score by a worker, one file per run."""
+        return self.folder / "scoring-orders"
+
+    @property
+    def scoring_answers(self) -> Path:
+        """The scores that workers have computed for a stream, one file per run."""
+        return self.folder / "scoring-answers"
 
     @property
     def ledger(self) -> Path:

@@ -24,6 +24,7 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
 from rlexp.store.ledger import publish_document
 from rlexp.store.schemas import SPEC
+from rlexp.store.scorings import with_scoring
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
 
 SEARCHING = ("tuner", "pruner")
@@ -286,8 +287,12 @@ def read_measured_run(paths: RunPaths) -> StoredRun:
 def _folded(
     paths: RunPaths, spec: RunSpec, attempts: Sequence[StoredAttempt], *, alive: bool
 ) -> StoredRun:
+    events = [attempt.events for attempt in attempts]
+    if spec.code is not None:
+        # The code of a candidate has trained the run: what it says of its own score never counts.
+        events = [with_scoring(paths, each) for each in events]
     try:
-        record = RunRecord.fold(spec, [attempt.events for attempt in attempts], alive=alive)
+        record = RunRecord.fold(spec, events, alive=alive)
     except (TypeError, ValueError, ArithmeticError) as error:
         # A line can have the form of an event and hold an impossible value, such as a negative step.
         raise RecordError(f"the records of run {spec.name} are damaged: {error!r}") from error

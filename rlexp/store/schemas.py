@@ -78,6 +78,8 @@ ANNOTATIONS = FileSchema(1)
 NAMES = FileSchema(1)
 LEDGER = FileSchema(1)
 LOOKS = FileSchema(1)
+CANDIDATES = FileSchema(1)
+SCORING = FileSchema(1)
 PROTOCOLS = FileSchema(1)
 MANIFEST = FileSchema(1)
 JOURNAL = FileSchema(1)
@@ -100,6 +102,7 @@ BY_NAME: Mapping[str, FileSchema] = {
     "annotations.json": ANNOTATIONS,
     "names.json": NAMES,
     "gate.json": GATE,
+    "scoring.json": SCORING,
     "provenance.json": PROVENANCE,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,

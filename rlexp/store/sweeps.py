@@ -104,6 +104,14 @@ def read_trials(paths: ExperimentPaths) -> list[StoredTrial]:
     return trials
 
 
+def candidate_codes(paths: ExperimentPaths) -> list[tuple[int, str | None]]:
+    """The number of every trial and the digest of its code; None for the trials of other sweeps."""
+    return [
+        (t.number, None if t.configuration is None else t.configuration.code)
+        for t in read_trials(paths)
+    ]
+
+
 def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
     try:
         document = parse_json(line)

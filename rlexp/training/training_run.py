@@ -17,7 +17,7 @@ from rlexp.environments import Stage
 from rlexp.environments.composed import splits
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
-from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
+from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Continued, Ending, Evaluated, Examined, Failure, Refused, RunEnded
 from rlexp.records.scored_measure import lacking_measure
@@ -30,6 +30,7 @@ from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
+from rlexp.training.policy_score import scored_stage
 from rlexp.training.replay_check import check_round_trip
 from rlexp.training.snapshot import (
     CannotContinue,
@@ -301,7 +302,9 @@ class TrainingRun:
 
     def examine(self) -> None:
         """Evaluate the final policy on the training distribution, if scores use a held-out one."""
-        if self._scored is not Stage.EVALUATION or not splits(self.training.environment):
+        if scored_stage(self.training) is not Stage.EVALUATION or not splits(
+            self.training.environment
+        ):
             return
         started, stage = self.listener.elapsed(), Stage.IN_DISTRIBUTION
         with closing(self._evaluator(stage)) as evaluator:
@@ -318,16 +321,6 @@ class TrainingRun:
                 measures=episodes.measures,
             )
         )
-
-    @property
-    def _scored(self) -> Stage:
-        """The stage at which scores are computed.
-
-        Held-out distributions are for test runs only, so that they never influence a selection.
-        """
-        test = self.training.streams.phase is Phase.TEST
-        held_out = test or not splits(self.training.environment)
-        return Stage.EVALUATION if held_out else Stage.IN_DISTRIBUTION
 
     def _evaluator(self, stage: Stage) -> Evaluator:
         assert self.model is not None
@@ -366,7 +359,7 @@ class TrainingRun:
         started, number = self.listener.elapsed(), len(self.evaluations)
         # Made at the first evaluation: a run without any needs no further environments.
         if self.evaluator is None:
-            self.evaluator = self._evaluator(self._scored)
+            self.evaluator = self._evaluator(scored_stage(self.training))
         episodes = self._play(self.evaluator, number, final=final)
         event = Evaluated(
             time=self.listener.now(),

@@ -45,6 +45,8 @@ NOT_EXECUTED = {
 }
 """The beginnings of all commands that no test executes, with the reason."""
 SUITES = "tests/training/test_suites_train.py"
+CANDIDATES = "tests/app/streams/test_code_candidates.py"
+HANDED = "tests/faults/test_propose_workers.py"
 ELSEWHERE = {
     "rlexp demo": ("tests/app/commands/test_demo.py", "rlexp demo"),
     "make test": (".ci/run", "README.md"),
@@ -53,6 +55,10 @@ ELSEWHERE = {
         "docs/guides/tune-overnight.md",
         "\nrlexp sweep overnight\n",
     ),
+    "rlexp propose loop --diff ": (CANDIDATES, '"--diff"'),
+    "rlexp propose loop --worktree ": (CANDIDATES, '"--worktree"'),
+    "rlexp propose loop algorithm.gamma=0.98 executor=pull": (HANDED, "executor=pull"),
+    "rlexp worker loop ": (HANDED, '"worker", "s"'),
     "rlexp run agent=multi_input algorithm=sac environment=fetch_reach ": (SUITES, "=fetch_reach"),
     "rlexp run algorithm=sac environment=metaworld_mt10 ": (SUITES, "=metaworld_mt10"),
     "rlexp run algorithm=dqn environment=deep_sea_treasure ": (SUITES, "=deep_sea_treasure"),

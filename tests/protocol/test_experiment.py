@@ -8,6 +8,12 @@ from samples import REFERENCE, configuration, experiment
 
 from rlexp.protocol.seeds import Phase, SeedPlan
 
+RECORDED = (
+    "b9e1cb2008dcb87ecce845ce7b8e2c532cb0380adf296d5f705231f6c0a27dc0",
+    "b2177bc4265983e8bae0dd234dc9bab79edcf87b145437d2bade1f01b0d067ce",
+)
+"""Fingerprint and run id of the sample configuration, from before configurations had code."""
+
 
 def test_runs_are_ordered_by_seed() -> None:
     """Runs are ordered by seed, so that an early end leaves comparable scores."""
@@ -105,3 +111,18 @@ def test_an_allotted_configuration_is_asked_for_its_first_seeds_only() -> None:
     assert [("ppo", 4), ("a2c", 4), ("a2c", 2), ("a2c", 7)] == runs
     assert list(study.specs(Phase.TUNING)) == list(allotted.specs(Phase.TUNING))
     assert study.fingerprint == allotted.fingerprint
+
+
+def test_code_is_part_of_an_identity_only_where_there_is_some() -> None:
+    """A configuration without code keeps the recorded identity of its runs; with code it has another one."""
+    ordinary = configuration()
+    run = ordinary.spec(Phase.TUNING, 0, 0)
+    assert RECORDED == (ordinary.fingerprint, run.id)
+    assert "code" not in ordinary.plain()
+    coded = replace(ordinary, code="1" * 40)
+    assert coded.fingerprint not in {ordinary.fingerprint, replace(coded, code="2").fingerprint}
+    assert coded.plain() == {
+        **ordinary.plain(),
+        "fingerprint": coded.fingerprint,
+        "code": "1" * 40,
+    }

@@ -19,6 +19,8 @@ SCRIPTS = "external"
 """The name that allows commands of training scripts, used like the name of a package."""
 GYMNASIUM = "gymnasium"
 """The package whose environments any run may use."""
+FILES = "files under runs/"
+"""What names code, unless it is said otherwise."""
 
 
 class Parts(Protocol):
@@ -46,6 +48,7 @@ def check_imports(
     command: Sequence[str],
     trusted: Iterable[Parts] = (),
     chosen: Iterable[tuple[str, Any]] = (),
+    origin: str = FILES,
 ) -> None:
     """Refuse to import code that only files under `runs/` name.
 
@@ -55,6 +58,7 @@ def check_imports(
         command: The command to repeat with more allowed packages.
         trusted: Configurations from overrides or `conf/`, whose modules may be imported.
         chosen: Settings of scripts, by key and value, that the user lets a search choose.
+        origin: What names the code, for the message.
 
     Raises:
         RecordError: Names the packages, and the command that allows them.
@@ -69,10 +73,10 @@ def check_imports(
     if packages:
         flags = [word for package in packages for word in ("--allow-import", package)]
         raise RecordError(
-            f"files under runs/ name code that would be executed: {', '.join(packages)}; "
+            f"{origin} name code that would be executed: {', '.join(packages)}; "
             f"if you trust it: {shlex.join([*command, *flags])}",
         )
-    _check_commands(on_disk, allowed, command, trusted, tuple(chosen))
+    _check_commands(on_disk, allowed, command, trusted, tuple(chosen), origin)
 
 
 def permission_for(on_disk: Iterable[Parts], allowed: Sequence[str]) -> list[str]:
@@ -98,6 +102,7 @@ def _check_commands(
     command: Sequence[str],
     trusted: Sequence[Parts],
     chosen: Sequence[tuple[str, Any]],
+    origin: str,
 ) -> None:
     """Refuse to start training scripts that only files under `runs/` name."""
     trusted_commands = {canonical(text) for parts in trusted for text in _commands(parts)}
@@ -106,7 +111,7 @@ def _check_commands(
     if named and SCRIPTS not in allowed:
         command_to_repeat = shlex.join([*command, "--allow-import", SCRIPTS])
         raise RecordError(
-            f"files under runs/ name commands that would be executed: {', '.join(sorted(named))}; "
+            f"{origin} name commands that would be executed: {', '.join(sorted(named))}; "
             f"if you trust them: {command_to_repeat}",
         )
 

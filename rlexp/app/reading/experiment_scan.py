@@ -378,6 +378,7 @@ def _unlabelled(spec: RunSpec) -> Configuration:
         reference={},
         budget=Budget(**spec.budget),
         compute=Compute(**spec.compute),
+        code=spec.code,
     )
 
 

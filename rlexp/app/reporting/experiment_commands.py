@@ -25,6 +25,7 @@ from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import MASK
+from rlexp.store.streams import is_stream, stream_command
 
 if TYPE_CHECKING:
     from rlexp.engine.sweep_view import SweepStatus
@@ -231,7 +232,8 @@ def _state_of(
         failed_run=f"{paths.name}/{failed[0].spec.name}" if failed else None,
         labels=len({configuration.label for configuration in experiment.configurations}),
         searched=searched,
-        selected=searched and not imported and paths.selection.exists(),
+        # The champion of a stream may be a change of code, which no setting holds.
+        selected=searched and not imported and paths.selection.exists() and not is_stream(paths),
         sequential=sequential,
     )
 
@@ -265,7 +267,11 @@ def _continuing(
         words = recorded_words(paths, last, workspace)
         if words:
             return words
-    return gate_command(paths) or ("rlexp", "resume", paths.name, *permission)
+    return (
+        gate_command(paths)
+        or stream_command(paths)
+        or ("rlexp", "resume", paths.name, *permission)
+    )
 
 
 def _adding(

@@ -179,6 +179,9 @@ def sequential_comparison(
     # Further seeds would deviate from a registered protocol, and a changed register may hide one.
     if evidence.protocols.experiments or evidence.protocols.problems:
         return None
+    if any(sweep.definition.is_stream for sweep in evidence.sweeps):
+        # The number of test seeds of a stream was frozen at its beginning.
+        return None
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
     try:

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import distributions
@@ -43,8 +43,18 @@ class Checkout:
 
 def repository(folder: Path) -> Path | None:
     """The root of the git checkout that contains a folder, or None."""
-    result = _git(folder, "rev-parse", "--show-toplevel")
+    result = git(folder, "rev-parse", "--show-toplevel")
     return Path(os.fsdecode(result.stdout).rstrip("\n")) if result.returncode == 0 else None
+
+
+def import_variables(checkout: Checkout) -> dict[str, str]:
+    """The variables that make processes import from the checkout before any other folder."""
+    if not checkout.imports:
+        return {}
+    before = os.environ.get("PYTHONPATH")
+    # An empty entry would put the current folder on Python's path.
+    folders = [*map(str, checkout.imports), *([before] if before else [])]
+    return {"PYTHONPATH": os.pathsep.join(folders)}
 
 
 @contextmanager
@@ -82,7 +92,7 @@ def _repository_with(code: RecordedCode, folder: Path) -> Path:
             f"the run's code is commit {code.commit}{origin}, and {folder} is not in a git checkout: "
             "repeat the command in a checkout of that repository"
         )
-    if _git(root, "cat-file", "-e", f"{code.commit}^{{commit}}").returncode != 0:
+    if git(root, "cat-file", "-e", f"{code.commit}^{{commit}}").returncode != 0:
         raise RecordError(
             f"the run's code is commit {code.commit}{origin}, which {root} does not contain: "
             "try git fetch --all"
@@ -91,19 +101,17 @@ def _repository_with(code: RecordedCode, folder: Path) -> Path:
 
 
 def _add(root: Path, worktree: Path, code: RecordedCode) -> None:
-    checkout = _git(
-        root, "worktree", "add", "--detach", "--quiet", str(worktree), str(code.commit)
-    )
+    checkout = git(root, "worktree", "add", "--detach", "--quiet", str(worktree), str(code.commit))
     if checkout.returncode != 0:
-        raise RecordError(f"git cannot check out commit {code.commit}: {_reason(checkout)}")
+        raise RecordError(f"git cannot check out commit {code.commit}: {reason_of(checkout)}")
     if not code.patch:
         return
-    patching = _git(worktree, "apply", "--whitespace=nowarn", "-", content=code.patch)
+    patching = git(worktree, "apply", "--whitespace=nowarn", "-", content=code.patch)
     if patching.returncode != 0:
         not_saved = "" if code.saved else ", which was not saved in full,"
         raise RecordError(
             f"{code.source}{not_saved} does not apply to commit {str(code.commit)[:7]}: "
-            f"{_reason(patching)}"
+            f"{reason_of(patching)}"
         )
 
 
@@ -111,13 +119,13 @@ def _remove(root: Path, worktree: Path) -> None:
     """Remove the worktree in any state; a second Ctrl-C does not interrupt the removal."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        removed = _git(root, "worktree", "remove", "--force", "--force", str(worktree))
+        removed = git(root, "worktree", "remove", "--force", "--force", str(worktree))
         shutil.rmtree(worktree, ignore_errors=True)
         if removed.returncode != 0:
             # An interrupted `git worktree add` leaves a locked entry, which git itself would prune
             # only after months.
-            _git(root, "worktree", "unlock", str(worktree))
-            _git(root, "worktree", "prune")
+            git(root, "worktree", "unlock", str(worktree))
+            git(root, "worktree", "prune")
     finally:
         signal.signal(signal.SIGINT, handler)
 
@@ -150,18 +158,33 @@ def _editable_folders() -> Iterator[str]:
                 yield str(inner if inner.is_dir() else folder)
 
 
-def _reason(result: "subprocess.CompletedProcess[bytes]") -> str:
+def reason_of(result: "subprocess.CompletedProcess[bytes]") -> str:
+    """The first line of what git said, or its exit code."""
     lines = result.stderr.decode(errors="replace").strip().splitlines()
     return lines[0][:LONGEST_REASON] if lines else f"it ended with code {result.returncode}"
 
 
-def _git(
-    folder: Path, *arguments: str, content: bytes = b""
+def git(
+    folder: Path,
+    *arguments: str,
+    content: bytes = b"",
+    variables: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
+    """Call git in a folder, without hooks and without variables of another repository.
+
+    Args:
+        folder: The folder.
+        arguments: The arguments.
+        content: The standard input.
+        variables: Further environment variables.
+
+    Raises:
+        RecordError: git cannot be started, or does not end.
+    """
     command: Sequence[str] = [*GIT, *arguments]
     # In a git hook, variables such as GIT_DIR would point git to another repository.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    variables = {**inherited, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    silent = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         return subprocess.run(
             command,
@@ -170,7 +193,7 @@ def _git(
             capture_output=True,
             check=False,
             timeout=LIMIT,
-            env=variables,
+            env={**inherited, **silent, **(variables or {})},
             # Ctrl-C in the terminal must not interrupt git half-way.
             start_new_session=True,
         )

@@ -1,6 +1,5 @@
 """Executes runs again with their rebuilt code, in a separate experiment."""
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import chdir, suppress
@@ -16,7 +15,7 @@ from rlexp.app.execution.memory_plan import with_fitting_workers
 from rlexp.app.execution.probes import find_costs
 from rlexp.app.observer import Observer
 from rlexp.app.reading.experiment_scan import configuration_of
-from rlexp.app.reproduction.checkout import Checkout
+from rlexp.app.reproduction.checkout import Checkout, import_variables
 from rlexp.app.reproduction.original import Original
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
@@ -77,7 +76,7 @@ def run_again(
         hold(paths.lock, f"experiment {paths.name}", now=time.time()),
         # Relative paths in configurations refer to the current folder.
         chdir(checkout.folder),
-        temporary_environment(_imports(checkout)),
+        temporary_environment(import_variables(checkout)),
     ):
         spaces = _spaces(originals, workspace)
         launch = with_fitting_workers(specs, launch, spaces)
@@ -141,13 +140,3 @@ def _extension(originals: Sequence[Original]) -> Extension | None:
         if spec.parent is not None
     }
     return Extension(experiment=inherited.experiment, parents=parents)
-
-
-def _imports(checkout: Checkout) -> dict[str, str]:
-    """The variables that make runs import from the checkout before any other folder."""
-    if not checkout.imports:
-        return {}
-    before = os.environ.get("PYTHONPATH")
-    # An empty entry would put the current folder on Python's path.
-    folders = [*map(str, checkout.imports), *([before] if before else [])]
-    return {"PYTHONPATH": os.pathsep.join(folders)}

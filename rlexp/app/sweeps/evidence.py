@@ -129,6 +129,9 @@ def _importances(sweeping: SweepSource, experiment: Experiment) -> tuple[Importa
     """Parameter importances, computed from each trial's value on the seeds that all trials have."""
     sweep, question = experiment.sweep, sweeping.search.question
     assert sweep is not None
+    if not sweep.space.parameters:
+        # The candidates of a stream are points of no space.
+        return ()
     # A trial's values are stored so that greater is better, which importance expects.
     parameters_and_values: list[tuple[Mapping[str, Any], float]] = [
         (e.trial.parameters, e.trial.values[0])

@@ -148,7 +148,7 @@ def request_trial_again(
     """
     workspace.make_importable()
     keys = _check_keys(overrides)
-    trial = choose_trial(origin, workspace)
+    trial = _without_code(choose_trial(origin, workspace))
     check_imports(
         [trial.configuration],
         workspace.allowed,
@@ -165,6 +165,25 @@ def request_trial_again(
         ]
         return _same_trial(trial, kept, [key for _, key in _keyed(kept)], workspace)
     return _changed_trial(trial, requested, overrides, keys, workspace)
+
+
+def _without_code(trial: ChosenTrial) -> ChosenTrial:
+    """The trial for ordinary runs, which have no field for code.
+
+    Raises:
+        RecordError: It is a change of code of a stream, which the present code is not.
+    """
+    code = trial.configuration.code
+    if code is None:
+        return trial
+    first = read_trials(trial.paths)[0].configuration
+    if first is not None and first.code != code:
+        raise RecordError(
+            f"trial {trial.number} of {trial.paths.name} is a change of code ({code[:12]}), which "
+            "its settings do not hold: take over its commit, which "
+            f"'rlexp propose {trial.paths.name} --json' names, and train it with rlexp run"
+        )
+    return replace(trial, configuration=replace(trial.configuration, code=None))
 
 
 def words_from(

@@ -1,6 +1,6 @@
 """Restores a sweep from its folder, so that it can be continued or inspected."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -21,11 +21,13 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord
-from rlexp.records.selection import Selection
-from rlexp.records.trial import Trial
+from rlexp.records.selection import DEFAULT, Selection
+from rlexp.records.stream import CandidateVerdict, StreamRegister
+from rlexp.records.trial import Trial, TrialState
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import StoredRun
+from rlexp.store.streams import read_stream
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 
@@ -137,6 +139,8 @@ def restore_sweep(
     """
     if experiment.imported is not None:
         return _imported_sweep(paths, experiment, runs, ledger)
+    if experiment.sweep is not None and experiment.sweep.is_stream:
+        return _stream(paths, experiment, runs, ledger)
     suggester = _tuner(experiment, workspace).open(_problem(experiment))
     sweep = experiment.sweep
     assert sweep is not None
@@ -189,6 +193,42 @@ def _imported_sweep(
     sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
     sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
     return sweeping
+
+
+def _stream(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    runs: Iterable[StoredRun],
+    ledger: DecisionLog,
+) -> SweepSource:
+    """A search whose trials come from outside, with the decisions of the register of the stream."""
+    ended, register = _EndedSearch(), read_stream(paths)
+    question = search_problem_of(experiment, {})
+    search = Search(question, ended, ended, one_by_one=False, exhausted=True, recorded=True)
+    records = {s.record.spec.id: s.record for s in runs if not s.record.may_run()}
+    sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
+    sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
+    for number, seeds, state, reason in _rulings(register):
+        entry = search.entries[number] if number < len(search.entries) else None
+        # A register of a damaged stream may name runs that are gone.
+        if entry is not None and all(position in entry.records for position in range(seeds)):
+            search.rule(number, seeds, state, reason)
+    sweeping.selection = read_selection(paths)
+    return sweeping
+
+
+def _rulings(register: StreamRegister) -> Iterator[tuple[int, int, TrialState, str]]:
+    """Number, number of seeds, state and reason of every trial that a stream has judged."""
+    decisions = register.decisions.values()
+    first = [len(d.seeds) for d in decisions if d.champion == DEFAULT]
+    if any(first):
+        yield DEFAULT, max(first), TrialState.COMPLETE, ""
+    for decision in decisions:
+        kept = decision.state is CandidateVerdict.KEPT
+        state = TrialState.COMPLETE if kept else TrialState.PRUNED
+        if decision.seeds:
+            reason = f"{decision.state}: {decision.reason}"
+            yield decision.candidate, len(decision.seeds), state, reason
 
 
 def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> SearchProblem:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         VerifiedLooks,
         VerifiedProtocols,
     )
+    from rlexp.app.streams.verification import VerifiedStream
 
 
 def verify(
@@ -74,10 +75,12 @@ def verification_lines(verification: "Verification") -> "Iterator[str]":
     if verification.protocols is not None:
         yield from (verified.verdict for verified in verification.protocols.protocols)
         yield from _register_lines("protocols", "fault", verification.protocols)
+    for stream in verification.streams:
+        yield from _register_lines("candidates", "fault", stream)
 
 
 def _register_lines(
-    what: str, kind: str, verified: "VerifiedLooks | VerifiedProtocols"
+    what: str, kind: str, verified: "VerifiedLooks | VerifiedProtocols | VerifiedStream"
 ) -> "Iterator[str]":
     name = f"register of {what}"
     yield from (f"{kind}: {name}: {fault}" for fault in verified.faults)

@@ -19,13 +19,24 @@ def init(
     study: Annotated[
         bool, typer.Option("--study", help="Write only a commented study file, study.yaml.")
     ] = False,
+    agents: Annotated[
+        bool,
+        typer.Option(
+            "--agents", help="Write only AGENTS.md, which tells programs how to work here."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create a new workspace with an example environment."""
     from rlexp.app.commands.setup.init import init as use_case
-    from rlexp.app.commands.setup.init import init_study
+    from rlexp.app.commands.setup.init import init_agents, init_study
+    from rlexp.errors import ConfigError
 
-    result = init_study(folder) if study else use_case(folder)
+    if study and agents:
+        raise ConfigError(
+            "--study and --agents write one file each: give one of them, then the other"
+        )
+    result = init_study(folder) if study else init_agents(folder) if agents else use_case(folder)
     show_result(result, console_for(as_json=as_json), scaffold_lines)
 
 
@@ -35,4 +46,8 @@ def scaffold_lines(scaffold: "Scaffold") -> "Iterator[str]":
 
     for file in scaffold.files:
         yield f"wrote {file}"
+    for file in scaffold.extended:
+        yield f"added a section to {file}; what it held before is unchanged"
+    if not scaffold.files and not scaffold.extended:
+        yield "AGENTS.md holds this section already: nothing was written"
     yield from next_lines(scaffold.next)

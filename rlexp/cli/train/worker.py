@@ -48,6 +48,10 @@ def worker(
     job: Annotated[
         Path | None, typer.Option("--job", help="A file with the runs to execute, one per line.")
     ] = None,
+    scores: Annotated[
+        bool,
+        typer.Option("--scores", help="Compute the scores that a stream of candidates orders."),
+    ] = False,
     while_input: Annotated[
         bool, typer.Option("--while-input", help="Exit when standard input ends.", hidden=True)
     ] = False,
@@ -63,7 +67,9 @@ def worker(
     from rlexp.app.results import document
     from rlexp.cli.json_lines import JsonLines
 
-    options = WorkerOptions(job=job, workers=workers, idle=idle, while_input=while_input)
+    options = WorkerOptions(
+        job=job, workers=workers, idle=idle, while_input=while_input, scores=scores
+    )
     console = console_for(as_json=as_json, quiet=quiet)
     observer = JsonLines(console) if as_json else observer_for(console)
     outcome = work(experiment, overrides or [], options, current_workspace(allow_import), observer)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rlexp.metrics import full_title
 from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
 from rlexp.protocol.seeds import Phase
-from rlexp.records.selection import configuration_name
+from rlexp.records.selection import DEFAULT, configuration_name
 from rlexp.reports.analysis.estimates import (
     LabelPair,
     aggregates,
@@ -106,8 +106,23 @@ def _no_runs(evidence: Evidence) -> Answer:
     return _search(evidence.sweeps[0])
 
 
+def _stream(sweep: SweepEvidence) -> Answer:
+    """The state of a stream that takes candidates; its first trial is the first champion."""
+    candidates = [trial for trial in sweep.trials if trial.number != DEFAULT]
+    kept = [trial for trial in candidates if trial.state == "complete"]
+    count = format_count(len(candidates), "candidate")
+    champion = configuration_name(kept[-1].number if kept else DEFAULT, None)
+    return Answer(
+        tone=Tone.NOTE,
+        text=f"{sweep.experiment} takes candidates: {count} so far, {len(kept)} kept",
+        basis=f"The champion is {champion}.",
+    )
+
+
 def _search(sweep: SweepEvidence) -> Answer:
     """The state of a search without a winner."""
+    if sweep.definition.is_stream:
+        return _stream(sweep)
     trials = format_count(len(sweep.trials), "trial")
     best = incumbents(sweep)
     head = f"{sweep.experiment} has no winner yet: {trials}"

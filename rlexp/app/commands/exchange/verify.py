@@ -10,6 +10,7 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.protocols import registered_experiment
 from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.streams.verification import VerifiedStream, verify_stream
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
@@ -153,6 +154,7 @@ class Verification(Displayed):
         experiments: The verified experiments.
         looks: The register of looks; null where there is none.
         protocols: The register of protocols; null where there is none.
+        streams: The register of every stream of candidates among the experiments.
     """
 
     schema: ClassVar[Schema] = Schema("verification")
@@ -161,11 +163,12 @@ class Verification(Displayed):
     experiments: tuple[VerifiedExperiment, ...]
     looks: VerifiedLooks | None = None
     protocols: VerifiedProtocols | None = None
+    streams: tuple[VerifiedStream, ...] = ()
 
     @property
     def faultless(self) -> bool:
         """Whether every record, and each register, is the same as when it was written."""
-        registers = (self.looks, self.protocols)
+        registers = (self.looks, self.protocols, *self.streams)
         changed = any(register.faults for register in registers if register is not None)
         return not changed and not any(experiment.faults for experiment in self.experiments)
 
@@ -203,6 +206,7 @@ def verify(
         experiments=tuple(_verify(scan, noted, sealed) for scan in scans),
         looks=_verify_looks(workspace, scans, noted_looks),
         protocols=_verify_protocols(workspace, scans, noted_protocols),
+        streams=tuple(s for scan in scans if (s := verify_stream(scan.paths)) is not None),
     )
 
 

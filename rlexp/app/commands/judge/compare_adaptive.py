@@ -53,6 +53,7 @@ from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
+from rlexp.store.streams import refuse_stream
 from rlexp.text import format_count
 
 
@@ -160,6 +161,7 @@ def compare_adaptively(
     paths = workspace.experiment(_experiment(request))
     experiment = read_experiment(paths)
     refuse_imported(experiment)
+    refuse_stream(paths)
     refuse_older(experiment)
     _check_seeds(experiment)
     check_imports(experiment.configurations, workspace.allowed, request.command)

@@ -2,10 +2,12 @@
 
 import os
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from rlexp.app.commands.setup.agents_text import BEGIN, END, TEXT
 from rlexp.app.results import NextCommand, Schema
 from rlexp.config.study_file import is_study_file
 from rlexp.config.study_text import EXAMPLE
@@ -18,12 +20,14 @@ class Scaffold:
 
     Attributes:
         files: The files that were written; their paths are relative if the given folder was.
+        extended: The files to whose end a section was added; what they held before is unchanged.
         next: Suggested next commands.
     """
 
     schema: ClassVar[Schema] = Schema("scaffold")
 
     files: tuple[Path, ...]
+    extended: tuple[Path, ...] = ()
     next: tuple[NextCommand, ...]
 
 
@@ -155,13 +159,19 @@ def init(folder: str) -> Scaffold:
             "overwritten, so choose another folder: rlexp init NAME",
         )
     _write(root, scaffold)
-    steps = list(COMMANDS)
-    if root.absolute() != Path.cwd():
-        steps.insert(0, ("go to the folder", f"cd {shlex.quote(str(root))}"))
     return Scaffold(
         files=tuple(root / name for name in scaffold),
-        next=tuple(NextCommand(why=why, command=command) for why, command in steps),
+        next=tuple(
+            NextCommand(why=why, command=command) for why, command in _next_steps(root, COMMANDS)
+        ),
     )
+
+
+def _next_steps(root: Path, commands: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Commands in a folder, each with its purpose, after the one that goes there."""
+    if root.absolute() != Path.cwd():
+        yield "go to the folder", f"cd {shlex.quote(str(root))}"
+    yield from commands
 
 
 STUDY = "study.yaml"
@@ -194,6 +204,53 @@ def init_study(target: str) -> Scaffold:
     return Scaffold(
         files=(path,), next=tuple(NextCommand(why=why, command=command) for why, command in steps)
     )
+
+
+AGENTS = "AGENTS.md"
+"""The file that programs read first in a folder. Source: https://agents.md"""
+AGENTS_COMMANDS = (
+    ("list the experiments", "rlexp ls"),
+    ("see how a program starts the MCP server", "rlexp mcp --help"),
+)
+"""Suggested commands after the file is written, each with its purpose."""
+
+
+def init_agents(folder: str) -> Scaffold:
+    """Write how a program works in a workspace into its file AGENTS.md, or to the end of the file.
+
+    Raises:
+        ConfigError: The file holds another version of the section, or cannot be read or written;
+            nothing was written.
+    """
+    path = Path(folder).expanduser() / AGENTS
+    section = f"{BEGIN}\n{TEXT}{END}\n"
+    steps = tuple(
+        NextCommand(why=why, command=command)
+        for why, command in _next_steps(path.parent, AGENTS_COMMANDS)
+    )
+    if not os.path.lexists(path):
+        _write(path.parent, {path.name: section})
+        return Scaffold(files=(path,), next=steps)
+    try:
+        present = path.read_text(encoding="utf-8")
+        if section in present:
+            return Scaffold(files=(), next=steps)
+        if BEGIN in present:
+            raise ConfigError(
+                f"{path} holds a section of rlexp that differs from the present one: keep what you "
+                f"have changed elsewhere, remove the lines from {BEGIN} to {END}, and give the same "
+                "command again"
+            )
+        # Only the end is written: whatever happens, the text before it stays.
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{_line_end(present)}\n{section}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot extend {path}: {error}; make it a text file") from error
+    return Scaffold(files=(), extended=(path,), next=steps)
+
+
+def _line_end(text: str) -> str:
+    return "" if text.endswith("\n") or not text else "\n"
 
 
 def _write(root: Path, scaffold: dict[str, str]) -> None:

@@ -44,6 +44,7 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
 from rlexp.store.runs import read_spec
 from rlexp.store.secrets import MASK
+from rlexp.store.streams import is_stream, refuse_stream
 
 ResumedPart = RunOutcome | RunPlan | SweepOutcome | SweepOutline
 """The result for one phase of an experiment, or for a sweep."""
@@ -218,7 +219,9 @@ class _Resumption:
         self.experiments = 1
         paths = self.workspace.find(name)
         is_run = isinstance(paths, RunPaths)
-        refuse_gate(ExperimentPaths(paths.folder.parent if is_run else paths.folder))
+        experiment = ExperimentPaths(paths.folder.parent if is_run else paths.folder)
+        refuse_gate(experiment)
+        refuse_stream(experiment)
         try:
             if isinstance(paths, RunPaths):
                 self._run(paths)
@@ -274,6 +277,9 @@ class _Resumption:
         surveyed = self._survey(paths)
         if surveyed.experiment is None:
             raise RecordError(str(surveyed.problem))
+        if is_stream(paths):
+            # Only its own command trains with the code of a candidate and scores the policies.
+            return
         if _is_unfinished(surveyed, surveyed.experiment, read_last_command(surveyed), self):
             if command := gate_command(paths):
                 left_gate = LeftGate(experiment=paths.name, command=shlex.join(command))

@@ -18,6 +18,7 @@ from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.results import Schema
+from rlexp.app.streams.handed_scoring import check_code, serve_scores
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import build
@@ -35,6 +36,8 @@ from rlexp.store.lease import is_held
 from rlexp.store.provenance import Code, collect, read_code
 from rlexp.store.run_queue import RunOrder, is_queued, queued_runs, read_order, remove_order
 from rlexp.store.runs import other_user, read_definition, read_run, read_spec
+from rlexp.store.streams import intact_stream
+from rlexp.store.sweeps import candidate_codes
 
 EVERY = 2.0
 """Seconds between two checks of the queue."""
@@ -51,12 +54,14 @@ class WorkerOptions:
         workers: Runs at a time; None takes as many as the cores allow.
         idle: Time to wait for further runs, in seconds.
         while_input: Whether to exit when standard input ends.
+        scores: Whether it computes the scores of a stream, and executes no run.
     """
 
     job: Path | None = None
     workers: int | None = None
     idle: float = 600.0
     while_input: bool = False
+    scores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,13 +191,15 @@ def work(
     if paths.definition.exists():
         refuse_older(read_definition(paths))
     probe_writable(paths.folder)
+    if options.scores:
+        return _serve_scores(paths, options, workspace, observer)
     executor = _executor(overrides, options, workspace)
     names = _names(options.job) if options.job else None
     command = ("rlexp", "worker", experiment, *overrides, *workspace.permission)
     source = QueuedRunSource(
         paths,
         names,
-        check=lambda spec: check_imports([spec], workspace.allowed, command),
+        check=lambda spec: _check(spec, paths, workspace, command),
         note=observer.note,
     )
     if options.while_input:
@@ -206,6 +213,48 @@ def work(
             refused=tuple(sorted(source.refused)),
             job=options.job,
             ordered=len(queued_runs(paths)),
+            interrupted=signals.received.name if signals.received else None,
+        )
+
+
+def _check(
+    spec: RunSpec, paths: ExperimentPaths, workspace: Workspace, command: Sequence[str]
+) -> None:
+    """Refuse a run that names code which is not allowed, or of a candidate with other code than here.
+
+    Raises:
+        RecordError: What to type.
+    """
+    check_imports([spec], workspace.allowed, command)
+    if spec.code is None:
+        return
+    register = intact_stream(paths)
+    numbers = [n for n, code in candidate_codes(paths) if code == spec.code]
+    if register.beginning is not None and numbers:
+        commit = register.commit_of(numbers[0])
+        check_code(paths, register.beginning, spec.code, commit, workspace)
+
+
+def _serve_scores(
+    paths: ExperimentPaths, options: WorkerOptions, workspace: Workspace, observer: Observer
+) -> WorkerOutcome:
+    """Compute the scores that a stream has ordered, until no order comes any more."""
+    with collect_signals(handled=workspace.handles_signals) as signals:
+        first, last = time.monotonic() + FIRST_WITHIN, time.monotonic() + options.idle
+
+        def goes_on() -> bool:
+            # An order comes only while a command judges, which may have been given just now.
+            now = time.monotonic()
+            expected = is_held(paths.lock) or now < min(first, last)
+            return not signals.asked_to_stop() and expected and now < last
+
+        answers = serve_scores(paths, workspace, goes_on, observer)
+        return WorkerOutcome(
+            experiment=paths.name,
+            executed=answers,
+            refused=(),
+            job=None,
+            ordered=0,
             interrupted=signals.received.name if signals.received else None,
         )
 

@@ -1,0 +1,588 @@
+"""`rlexp propose`: judges candidates from outside against a champion, and tests the last champion."""
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from signal import Signals
+from typing import ClassVar
+
+from rlexp.app.observer import Observer
+from rlexp.app.reporting.next_commands import card_and_sequential
+from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.streams.beginning import StreamRequest, begin_stream
+from rlexp.app.streams.judging import Stream, alpha_spent, design_of
+from rlexp.app.streams.proposal import (
+    CandidateProposal,
+    CheckedCandidate,
+    check_candidate,
+    check_one_way,
+    earlier_number,
+    read_candidate,
+    refuse_changed_workspace,
+)
+from rlexp.app.streams.training import Checkouts, StreamTraining, executor_of, open_checkouts
+from rlexp.app.workspace import Workspace
+from rlexp.config.overrides import split_override
+from rlexp.errors import ConfigError, RecordError
+from rlexp.protocol.budget import LEAN
+from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.seeds import Phase
+from rlexp.records.selection import DEFAULT, configuration_name
+from rlexp.records.stream import (
+    CandidateDecision,
+    CandidateSource,
+    OpenedCandidate,
+    StreamBeginning,
+    StreamRegister,
+)
+from rlexp.reports.drawing.blocks import SummaryCard
+from rlexp.stats.sequential.candidates import candidate_level, fewest_seeds
+from rlexp.store.configurations import read_configuration
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import Lease, hold
+from rlexp.store.runs import read_experiment
+from rlexp.store.streams import intact_stream, is_stream
+from rlexp.store.sweeps import StoredTrial, append_trial, read_selection, read_trials
+
+
+class StreamAnswer(StrEnum):
+    """What a command of a stream has done; the codes are stable."""
+
+    BEGUN = "begun"
+    SHOWN = "shown"
+    KEPT = "kept"
+    DISCARDED = "discarded"
+    UNDECIDED = "undecided"
+    TESTED = "tested"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeRequest:
+    """A request to a stream.
+
+    Attributes:
+        study: The name of the stream.
+        proposal: The candidate; empty for the other requests.
+        begins: What to freeze, to begin the stream.
+        final: Whether to close the stream and test its champion.
+        goes_on: Whether to finish the candidate that a command before has begun.
+        retry: Whether runs with a final failure are executed again before they are scored.
+    """
+
+    study: str
+    proposal: CandidateProposal
+    begins: StreamRequest | None = None
+    final: bool = False
+    goes_on: bool = False
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRow:
+    """A candidate of a stream with its decision.
+
+    Attributes:
+        number: Its number from 1.
+        source: `settings`, `diff` or `worktree`.
+        words: Its settings that differ from those of the champion.
+        name: The file or folder of its code; null for settings.
+        code: The digest of its code.
+        commit: The commit of its code; null without git.
+        champion: The number of the candidate that it was compared with; 0 is the first champion.
+        level: The level of its comparison.
+        decision: `kept`, `discarded` or `undecided`; null while it is open.
+        reason_code: `better`, `worse`, `out_of_reach` or `budget_spent`; null while it is open.
+        reason: The reason as a sentence; null while it is open.
+        n: Number of tuning seeds that the decision used.
+        won: Number of them on which it was better by more than the margin.
+        lost: Number of them on which it was not, except ties.
+        mean: Its mean score on these seeds; null where a run has no score.
+        champion_mean: The mean score of the champion on these seeds; null as above.
+        e_value: The evidence that it is better; null while it is open.
+        threshold: The evidence that was needed; null while it is open.
+    """
+
+    number: int
+    source: CandidateSource
+    words: tuple[str, ...]
+    name: str | None
+    code: str
+    commit: str | None
+    champion: int
+    level: float
+    decision: str | None
+    reason_code: str | None
+    reason: str | None
+    n: int
+    won: int
+    lost: int
+    mean: float | None
+    champion_mean: float | None
+    e_value: float | None
+    threshold: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamResult(Displayed):
+    """A stream of candidates, and what a command has done in it.
+
+    Attributes:
+        study: The name of the stream.
+        answer: What was done: `begun`, `shown`, `kept`, `discarded`, `undecided`, `tested`, or
+            `incomplete` where a run is missing or a signal came.
+        candidate: The number of the candidate that the answer is about; null without one.
+        earlier: Whether an earlier command has made the decision, so that nothing was spent.
+        champion: The number of the champion; 0 is the first one.
+        champion_name: The champion as text.
+        task: The task.
+        label: The algorithm of the first champion.
+        score: The rule by which runs are scored.
+        quantity: What is scored: `return`, or the name of a measure.
+        lower_is_better: Whether the scored quantity is minimised.
+        steps: Environment steps of each run.
+        seeds: Largest number of tuning seeds for one candidate.
+        horizon: Largest number of candidates; null for an endless stream.
+        margin: The gain that a seed must exceed to be won, in units of the score.
+        alpha: The false discovery rate over the whole stream.
+        alpha_spent: The part of alpha that the candidates so far have used.
+        alpha_left: The part that is left.
+        next_level: The level of the next candidate; null where no candidate can come.
+        fewest_seeds: The fewest tuning seeds on which the next candidate can be kept; null where no
+            candidate can come, or none can be kept.
+        commit: The commit of the code that scores every policy; null without git.
+        code: The digest of that code.
+        protected: The files that no candidate may change.
+        free: Settings that candidates may change besides agent and algorithm.
+        candidates: Every candidate in order.
+        tests_missing: Number of test runs without a score; null before the stream is closed.
+        head: The sha256 of the last line of the register.
+        interrupted: The signal that ended the command (`SIGINT`); null if none did.
+        card: The answer of the test, as in a report; null before it.
+        next: Suggested next commands.
+    """
+
+    schema: ClassVar[Schema] = Schema("stream")
+
+    study: str
+    answer: StreamAnswer
+    candidate: int | None
+    earlier: bool
+    champion: int
+    champion_name: str
+    task: str
+    label: str
+    score: str
+    quantity: str
+    lower_is_better: bool
+    steps: int
+    seeds: int
+    horizon: int | None
+    margin: float
+    alpha: float
+    alpha_spent: float
+    alpha_left: float
+    next_level: float | None
+    fewest_seeds: int | None
+    commit: str | None
+    code: str
+    protected: tuple[str, ...]
+    free: tuple[str, ...]
+    candidates: tuple[CandidateRow, ...]
+    tests_missing: int | None
+    head: str | None
+    interrupted: str | None
+    card: SummaryCard | None
+    next: tuple[NextCommand, ...]
+
+    @property
+    def judged(self) -> CandidateRow | None:
+        """The candidate that the answer is about."""
+        return None if not self.candidate else self.candidates[self.candidate - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a command has done, besides what the register shows."""
+
+    answer: StreamAnswer
+    candidate: int | None = None
+    earlier: bool = False
+    interrupted: Signals | None = None
+    card: SummaryCard | None = None
+
+
+def propose(request: ProposeRequest, workspace: Workspace, observer: Observer) -> StreamResult:
+    """Begin a stream, judge a candidate, show the stream, or test its champion.
+
+    Raises:
+        RlexpError: The stream does not exist, its register was changed, another command holds it, or
+            the candidate is refused; nothing was trained then.
+    """
+    _check(request)
+    paths = workspace.layout.experiment(request.study)
+    if request.begins is not None:
+        command = shlex.join(request.proposal.command)
+        begin_stream(paths, request.begins, workspace, command)
+        return _result(paths, _Done(StreamAnswer.BEGUN), workspace)
+    _check_stream(paths, request.study, workspace)
+    if request.proposal.is_empty and not request.final and not request.goes_on:
+        return _result(paths, _shown(paths), workspace)
+    with _holding(paths), open_checkouts(workspace) as checkouts:
+        stream = _opened(paths, request, checkouts, workspace, observer)
+        done = _final(stream) if request.final else _candidate(stream, request, workspace)
+    if done.answer is StreamAnswer.TESTED:
+        card, _ = card_and_sequential(paths.name, Phase.TEST, workspace)
+        done = replace(done, card=card)
+    return _result(paths, done, workspace)
+
+
+def _check(request: ProposeRequest) -> None:
+    """Refuse options that contradict one another.
+
+    Raises:
+        ConfigError: What to leave out.
+    """
+    proposal = request.proposal
+    check_one_way(proposal)
+    candidate = any(not _of_executor(word) for word in proposal.words)
+    alone = candidate or proposal.diff is not None or proposal.worktree is not None
+    if (request.final or request.goes_on) and alone:
+        option = "--final" if request.final else "--continue"
+        raise ConfigError(
+            f"{option} takes no candidate: give the candidate in a command before", key=option
+        )
+
+
+def _of_executor(word: str) -> bool:
+    return split_override(word)[0].partition(".")[0] == "executor"
+
+
+def _check_stream(paths: ExperimentPaths, study: str, workspace: Workspace) -> None:
+    """Refuse a name that belongs to no stream.
+
+    Raises:
+        RecordError: The message has the command that begins one.
+    """
+    if is_stream(paths):
+        return
+    command = f"rlexp propose {shlex.quote(study)} --begin algorithm=ppo environment=cartpole"
+    others = [e.name for e in workspace.layout.experiments() if is_stream(e)]
+    there = f"; streams here: {', '.join(others[:5])}" if others else ""
+    what = "is no stream" if paths.definition.exists() else "does not exist"
+    raise RecordError(
+        f"{study} {what}{there}; to begin one, give the words of its first champion: {command}",
+        code="unknown_experiment",
+        key=study,
+        allowed=others,
+        command=command,
+    )
+
+
+def _holding(paths: ExperimentPaths) -> "AbstractContextManager[Lease]":
+    """The lock of the stream: two candidates are never judged at the same time."""
+    return hold(paths.lock, f"stream {paths.name}", now=time.time())
+
+
+def _intact(paths: ExperimentPaths) -> tuple[StreamRegister, StreamBeginning]:
+    """The register of a stream, which must fit its definition.
+
+    Raises:
+        RecordError: One of them was changed.
+    """
+    register = intact_stream(paths)
+    beginning = register.beginning
+    experiment = read_experiment(paths)
+    if beginning is None or experiment.fingerprint != beginning.experiment:
+        raise RecordError(
+            f"{paths.definition} is not what the register of {paths.name} has frozen: restore it; "
+            f"for all findings: rlexp verify {paths.name}",
+            code="changed_register",
+            command=f"rlexp verify {paths.name}",
+        )
+    return register, beginning
+
+
+def _opened(
+    paths: ExperimentPaths,
+    request: ProposeRequest,
+    checkouts: Checkouts,
+    workspace: Workspace,
+    observer: Observer,
+) -> Stream:
+    """The stream, ready to train and to score; what a kill has left undone is done."""
+    register, beginning = _intact(paths)
+    if register.closed is not None and not request.final:
+        command = f"rlexp propose {shlex.quote(paths.name)} --final"
+        raise RecordError(
+            f"{paths.name} is closed: its champion has been chosen for the test seeds, so that a further "
+            f"candidate could depend on them; to see the test: {command}",
+            code="closed_stream",
+            command=command,
+        )
+    refuse_changed_workspace(beginning, checkouts.of(beginning.commit), paths.name)
+    _restore_trials(paths, register)
+    words = [word for word in request.proposal.words if _of_executor(word)]
+    training = StreamTraining(
+        paths=paths,
+        checkouts=checkouts,
+        workspace=workspace,
+        observer=observer,
+        executor=executor_of(words, workspace),
+        operational=beginning.operational,
+        command=request.proposal.command,
+        retry=request.retry,
+    )
+    return Stream(paths, register, training, bool(beginning.operational.get(LEAN, True)))
+
+
+def _restore_trials(paths: ExperimentPaths, register: StreamRegister) -> None:
+    """Write the trials of candidates whose command was killed after the line of the register."""
+    written = len(read_trials(paths))
+    for candidate in register.candidates[written - 1 :]:
+        append_trial(paths, _trial(candidate))
+
+
+def _trial(candidate: OpenedCandidate) -> StoredTrial:
+    configuration = read_configuration(candidate.configuration, Configuration.schema)
+    return StoredTrial(
+        number=candidate.number,
+        parameters=candidate.parameters,
+        steps=configuration.budget.steps,
+        configuration=configuration,
+    )
+
+
+def _candidate(stream: Stream, request: ProposeRequest, workspace: Workspace) -> _Done:
+    """Judge a candidate, or show the decision that was made before."""
+    is_open = stream.register.open
+    if request.goes_on:
+        if is_open is None:
+            raise ConfigError(
+                f"{stream.paths.name} has no open candidate: propose one", key="--continue"
+            )
+        return _judged(stream, is_open.number)
+    experiment = read_experiment(stream.paths)
+    checked = read_candidate(
+        request.proposal,
+        *(stream.paths, experiment, stream.register, stream.beginning),
+        stream.training.checkouts,
+        workspace,
+    )
+    number = earlier_number(stream.paths, checked.configuration)
+    if number is not None and (number == DEFAULT or number in stream.register.decisions):
+        return _earlier(stream, number)
+    if is_open is not None and is_open.number != number:
+        command = f"rlexp propose {shlex.quote(stream.paths.name)} --continue"
+        raise RecordError(
+            f"candidate {is_open.number} of {stream.paths.name} is not decided yet: finish it "
+            f"first: {command}",
+            code="protocol",
+            command=command,
+        )
+    if is_open is None:
+        _open(stream, request, checked, experiment, workspace)
+    return _judged(stream, len(stream.register.candidates))
+
+
+def _earlier(stream: Stream, number: int) -> _Done:
+    """The decision about a candidate that has been judged before; nothing is spent again."""
+    if number == DEFAULT:
+        return _Done(StreamAnswer.SHOWN, earlier=True)
+    decision = stream.register.decisions[number]
+    return _Done(StreamAnswer(str(decision.state)), candidate=number, earlier=True)
+
+
+def _open(
+    stream: Stream,
+    request: ProposeRequest,
+    checked: CheckedCandidate,
+    experiment: Experiment,
+    workspace: Workspace,
+) -> None:
+    """Give a candidate its share of alpha; the line of the register comes before everything else."""
+    register, number = stream.register, len(stream.register.candidates) + 1
+    design = design_of(stream.beginning)
+    if design.horizon is not None and number > design.horizon:
+        command = f"rlexp propose {shlex.quote(stream.paths.name)} --final"
+        raise RecordError(
+            f"{stream.paths.name} was begun for {design.horizon} candidates, and all of alpha is "
+            f"spent: test the champion: {command}",
+            code="protocol",
+            command=command,
+        )
+    trusted = stream.training.checkouts.of(stream.beginning.commit)
+    check_candidate(checked, experiment, trusted, workspace)
+    labelled = replace(checked.configuration, label=f"trial {number}")
+    candidate = OpenedCandidate(
+        time=time.time(),
+        number=number,
+        fingerprint=labelled.fingerprint,
+        configuration=labelled.plain(),
+        parameters=checked.parameters,
+        champion=register.champion,
+        source=request.proposal.source,
+        words=tuple(w for w in request.proposal.words if not _of_executor(w)),
+        commit=checked.code.commit,
+        name=checked.code.name,
+        level=candidate_level(design, number, len(register.kept)),
+    )
+    stream.enter(candidate)
+    append_trial(stream.paths, _trial(candidate))
+
+
+def _judged(stream: Stream, number: int) -> _Done:
+    interrupted = stream.judge_open()
+    decision = stream.register.decisions.get(number)
+    if decision is None:
+        return _Done(StreamAnswer.INCOMPLETE, candidate=number, interrupted=interrupted)
+    return _Done(StreamAnswer(str(decision.state)), candidate=number)
+
+
+def _final(stream: Stream) -> _Done:
+    """Close the stream and test its champion."""
+    if (candidate := stream.register.open) is not None:
+        command = f"rlexp propose {shlex.quote(stream.paths.name)} --continue"
+        raise RecordError(
+            f"candidate {candidate.number} of {stream.paths.name} is not decided yet: finish it "
+            f"first: {command}",
+            code="protocol",
+            command=command,
+        )
+    interrupted = stream.test()
+    missing = _untested(stream.paths, stream.register)
+    answer = StreamAnswer.INCOMPLETE if missing or interrupted else StreamAnswer.TESTED
+    return _Done(answer, interrupted=interrupted)
+
+
+def _shown(paths: ExperimentPaths) -> _Done:
+    register, _ = _intact(paths)
+    return _Done(StreamAnswer.SHOWN, candidate=len(register.candidates) or None)
+
+
+def _result(paths: ExperimentPaths, done: _Done, workspace: Workspace) -> StreamResult:
+    """The stream as it is now, with what the command has done."""
+    register, beginning = _intact(paths)
+    experiment, design = read_experiment(paths), design_of(beginning)
+    first = experiment.default
+    count, kept = len(register.candidates), len(register.kept)
+    full = design.horizon is not None and count >= design.horizon
+    goes_on = register.closed is None and not full
+    spent = alpha_spent(design, count)
+    codes = {t.number: t.configuration.code for t in read_trials(paths) if t.configuration}
+    winner = register.champion or None
+    return StreamResult(
+        study=paths.name,
+        answer=done.answer,
+        candidate=done.candidate,
+        earlier=done.earlier,
+        champion=register.champion,
+        champion_name=configuration_name(register.champion, winner),
+        task=first.task,
+        label=_label(first),
+        score=first.budget.score,
+        quantity=first.budget.quantity,
+        lower_is_better=first.lower_is_better,
+        steps=first.budget.steps,
+        seeds=design.seeds,
+        horizon=design.horizon,
+        margin=design.margin,
+        alpha=design.alpha,
+        alpha_spent=spent,
+        alpha_left=max(design.alpha - spent, 0.0),
+        next_level=candidate_level(design, count + 1, kept) if goes_on else None,
+        fewest_seeds=fewest_seeds(design, count + 1, kept) if goes_on else None,
+        commit=beginning.commit,
+        code=beginning.code,
+        protected=tuple(beginning.protected),
+        free=beginning.free,
+        candidates=tuple(
+            _row(c, register.decisions.get(c.number), codes.get(c.number))
+            for c in register.candidates
+        ),
+        tests_missing=None if register.closed is None else _untested(paths, register),
+        head=register.head,
+        interrupted=done.interrupted.name if done.interrupted else None,
+        card=done.card,
+        next=tuple(_next(paths, register, workspace, full=full)),
+    )
+
+
+def _untested(paths: ExperimentPaths, register: StreamRegister) -> int:
+    """Number of test runs without a score of the trusted code."""
+    experiment, selection = read_experiment(paths), read_selection(paths)
+    if selection is None:
+        return len(experiment.seeds.seeds(Phase.TEST)) * (2 if register.kept else 1)
+    specs = [spec for _, spec in experiment.specs(Phase.TEST)]
+    scored = (register.scored.get(spec.id) for spec in specs)
+    return sum(each is None or each.score is None for each in scored)
+
+
+def _label(configuration: Configuration) -> str:
+    from rlexp.protocol.identity import short_name
+
+    return short_name(configuration.algorithm)
+
+
+def _row(
+    candidate: OpenedCandidate, decision: CandidateDecision | None, code: str | None
+) -> CandidateRow:
+    scores = () if decision is None else decision.scores
+    others = () if decision is None else decision.champion_scores
+    return CandidateRow(
+        number=candidate.number,
+        source=candidate.source,
+        words=candidate.words,
+        name=candidate.name,
+        code=code or "",
+        commit=candidate.commit,
+        champion=candidate.champion,
+        level=candidate.level,
+        decision=None if decision is None else str(decision.state),
+        reason_code=None if decision is None else decision.code,
+        reason=None if decision is None else decision.reason,
+        n=len(scores),
+        won=0 if decision is None else decision.won,
+        lost=0 if decision is None else decision.lost,
+        mean=_mean(scores),
+        champion_mean=_mean(others),
+        e_value=None if decision is None else decision.e_value,
+        threshold=None if decision is None else decision.threshold,
+    )
+
+
+def _mean(scores: tuple[float | None, ...]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known and len(known) == len(scores) else None
+
+
+def _next(
+    paths: ExperimentPaths,
+    register: StreamRegister,
+    workspace: Workspace,
+    *,
+    full: bool,
+) -> Iterator[NextCommand]:
+    base = ["rlexp", "propose", paths.name]
+    permission = workspace.permission
+
+    def command(why: str, *words: str | Path) -> NextCommand:
+        return NextCommand(why=why, command=shlex.join([*base, *map(str, words), *permission]))
+
+    if register.closed is not None:
+        if _untested(paths, register):
+            yield command("test the champion", "--final")
+        report = ["rlexp", "report", paths.name, *permission]
+        yield NextCommand(why="write the report", command=shlex.join(report))
+        return
+    if register.open is not None:
+        yield command("finish the open candidate", "--continue")
+        return
+    if not full:
+        yield command("propose a candidate", "algorithm.gamma=0.98")
+    if register.candidates:
+        yield command("close the stream and test its champion", "--final")

@@ -1,0 +1,98 @@
+"""The sentences of `rlexp propose`."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlexp.text import format_count
+
+if TYPE_CHECKING:
+    from rlexp.app.commands.judge.propose import CandidateRow, StreamResult
+
+SHORT = 12
+"""Digits of a digest that are shown."""
+WIDTH = 88
+"""Characters of a line."""
+
+
+def answer(result: "StreamResult") -> Iterator[str]:
+    """What the command has done, in one sentence."""
+    yield from _wrapped(_answer(result))
+
+
+def _answer(result: "StreamResult") -> str:
+    row = result.judged
+    match result.answer:
+        case "begun":
+            return f"{result.study} has begun: its champion is the first one, {result.label}."
+        case "tested":
+            return f"Tested: {result.champion_name} of {result.study}; the stream is closed."
+        case "incomplete" if result.tests_missing:
+            missing = format_count(result.tests_missing, "test run")
+            return f"Incomplete: {missing} of {result.study} without a score."
+        case "shown" if result.earlier:
+            return "This is the first champion: nothing was spent."
+        case "shown" | "incomplete":
+            closed = result.tests_missing is not None
+            state = "is closed" if closed else "takes candidates"
+            how = f"candidate {row.number} is open" if row and not row.decision else state
+            return f"{result.study}: {how}; champion: {result.champion_name}."
+        case _:
+            return _decision(result, row)
+
+
+def _decision(result: "StreamResult", row: "CandidateRow | None") -> str:
+    if row is None:
+        return str(result.answer).capitalize()
+    before = " before, so that nothing was spent" if result.earlier else ""
+    evidence = "" if row.e_value is None else f"e-value {row.e_value:.3g} of {row.threshold:.3g}"
+    follows = "it is the champion now" if row.decision == "kept" else "the champion stays"
+    if result.earlier:
+        follows = f"the champion is {result.champion_name}"
+    return (
+        f"{str(row.decision).capitalize()}{before}: candidate {row.number}; {row.reason} "
+        f"({evidence}); {follows}."
+    )
+
+
+def frozen_text(result: "StreamResult") -> Iterator[str]:
+    """What the stream has frozen."""
+    better = "lower" if result.lower_is_better else "higher"
+    limit = (
+        "" if result.horizon is None else f", at most {format_count(result.horizon, 'candidate')}"
+    )
+    yield from _wrapped(
+        f"Stream: {result.label} on {result.task}, {result.steps:,} steps, score "
+        f"{result.score} ({better} is better), up to {format_count(result.seeds, 'tuning seed')} for "
+        f"a candidate, margin {result.margin:g}{limit}; scored by code {result.code[:SHORT]}"
+    )
+    if result.protected:
+        yield from _wrapped(f"Protected: {', '.join(result.protected)}")
+
+
+def alpha_text(result: "StreamResult") -> Iterator[str]:
+    """What of alpha is spent and left, and what the next candidate needs."""
+    spent = (
+        f"Alpha: {result.alpha:g} over the whole stream (false discovery rate, e-LOND); spent "
+        f"{result.alpha_spent:.3g}, left {result.alpha_left:.3g}"
+    )
+    if result.next_level is not None:
+        needs = (
+            f"can be kept on {format_count(result.fewest_seeds, 'seed')} at the earliest"
+            if result.fewest_seeds is not None
+            else "cannot be kept with these seeds"
+        )
+        spent += f"; the next candidate has the level {result.next_level:.3g} and {needs}"
+    yield from _wrapped(spent)
+    yield f"Register: head {(result.head or '')[:SHORT]}"
+
+
+def shown_change(row: "CandidateRow") -> str:
+    """What a candidate changes, in a few words."""
+    if row.source == "settings":
+        return " ".join(row.words)
+    return f"{row.name} (code {row.code[:SHORT]})"
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,252 @@
+"""Candidates that are settings: what is refused, what is spent, and what survives."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from command_line import rlexp, typed
+from stream_studies import DESIGN
+from warm_processes import warm_up
+
+from rlexp.app.observer import SilentObserver
+from rlexp.app.streams import separate_process
+from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
+from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
+from rlexp.app.workspace import Workspace
+from rlexp.errors import ConfigError, HeldError, RecordError
+from rlexp.executors import local
+from rlexp.records.stream import ScoredRun, StreamBeginning, plain_line
+from rlexp.store.files import publish_json
+from rlexp.store.layout import ExperimentPaths, Layout
+from rlexp.store.lease import hold
+from rlexp.store.runs import read_run
+from rlexp.store.streams import append_to_stream, read_stream
+
+WORDS = (
+    *("algorithm=ppo", "environment=cartpole", "budget.steps=256", "algorithm.n_steps=128"),
+    *("budget.evaluation_every=64", "budget.evaluation_episodes=1", "budget.final_episodes=5"),
+    *("seeds.tuning=4", "seeds.test=2"),
+)
+BETTER = ("algorithm.learning_rate=3e-2", "algorithm.n_epochs=20")
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace outside of git whose stream has kept one candidate."""
+    folder = tmp_path_factory.mktemp("settings")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (local, separate_process):
+            warm_up(patch, module)
+        rlexp(folder, "propose", "s", "--begin", *WORDS, *DESIGN)
+        kept = rlexp(folder, "propose", "s", *BETTER, "--json", "-q")
+        assert 0 == kept.code, kept.out
+        yield folder
+
+
+@pytest.fixture
+def copied(tmp_path: Path, stream: Path) -> ExperimentPaths:
+    """A copy of the stream, which a test may damage."""
+    shutil.copytree(stream / "runs", tmp_path / "runs")
+    return ExperimentPaths(tmp_path / "runs" / "s")
+
+
+def test_scores_that_count_are_those_of_the_training(stream: Path) -> None:
+    """Where nobody cheats, the trusted code computes bit by bit what the training process has claimed."""
+    paths = ExperimentPaths(stream / "runs" / "s")
+    for scored in read_stream(paths).scored.values():
+        events = paths.run(scored.run).attempt(1).journal.read_text().splitlines()
+        claims = [event for line in events if (event := json.loads(line)).get("final")]
+        assert scored.evaluation is not None
+        assert [list(scored.evaluation.returns)] == [claim["returns"] for claim in claims]
+        assert read_run(paths.run(scored.run)).record.score == scored.score
+
+
+def test_the_same_candidate_again_spends_nothing(stream: Path) -> None:
+    """A candidate is its digest: in another order of words it shows the earlier decision."""
+    before = (stream / "runs" / "s" / "candidates.jsonl").read_bytes()
+    again = rlexp(stream, "propose", "s", *reversed(BETTER), "--json").document("stream")
+    assert ("kept", 1, True) == (again["answer"], again["candidate"], again["earlier"])
+    assert again["alpha_spent"] == pytest.approx(0.3)
+    assert before == (stream / "runs" / "s" / "candidates.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("environment.id=Acrobot-v1", "environment.id"),
+        ("environment=acrobot", "environment"),
+        ("seeds.root=1", "seeds.root"),
+        ("budget.steps=512", "budget.steps"),
+        ("budget.final_episodes=1", "budget.final_episodes"),
+        ("compute.threads=2", "compute.threads"),
+        ("phase=test", "phase"),
+        ("failures=worst", "failures"),
+    ],
+)
+def test_frozen_words_are_refused_by_name(stream: Path, word: str, key: str) -> None:
+    """Words that change the task, the seeds, the evaluation or the budget are refused before training."""
+    with pytest.raises(ConfigError, match="a stream has frozen") as refused:
+        rlexp(stream, "propose", "s", word)
+    assert ("protected", key) == (refused.value.code, refused.value.key)
+
+
+def test_a_stream_shows_itself_in_every_listing(stream: Path) -> None:
+    """`propose`, `show`, `status`, `ls` and `verify` read a stream that goes on."""
+    shown = rlexp(stream, "propose", "s").out
+    assert "champion: tuned (trial 1)" in " ".join(shown.split())
+    assert "spent 0.3, left 0.6" in " ".join(shown.split())
+    for command in (("show", "s"), ("status", "s"), ("ls",), ("ls", "s"), ("verify", "s")):
+        listed = typed(stream, *command)
+        assert 0 == listed.code, (command, listed.err)
+        assert (
+            "trial 1" in listed.out
+            or "1 candidate, 1 decision" in listed.out
+            or "s " in listed.out
+        )
+
+
+def test_other_commands_leave_a_stream_alone(stream: Path) -> None:
+    """Nothing but `rlexp propose` trains runs of a stream, so test seeds are touched nowhere else."""
+    for command in (
+        ("resume", "s"),
+        ("sweep", "s"),
+        ("run", *WORDS, "experiment=s"),
+        ("compare", "s", "--adaptive"),
+        ("extend", "s", "--to", "512"),
+    ):
+        refused = typed(stream, *command)
+        assert refused.code != 0, command
+    assert not list((stream / "runs" / "s").glob("*-test-*"))
+    assert 0 == typed(stream, "resume").code
+
+
+def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:
+    """While one command judges, another one is refused, and the holder is named."""
+    paths = ExperimentPaths(stream / "runs" / "s")
+    with hold(paths.lock, "stream s", now=0.0), pytest.raises(HeldError, match="stream s"):
+        rlexp(stream, "propose", "s", "algorithm.gamma=0.9")
+
+
+def test_an_edited_register_ends_the_stream(copied: ExperimentPaths) -> None:
+    """An edited line gives exit code 1 of `verify`, and no candidate is judged any more."""
+    text = copied.candidates.read_text()
+    copied.candidates.write_text(text.replace('"state":"kept"', '"state":"discarded"'))
+    folder = copied.folder.parents[1]
+    verified = typed(folder, "verify", "s")
+    assert 1 == verified.code
+    assert "checksum" in verified.out
+    with pytest.raises(RecordError, match="was changed") as refused:
+        rlexp(folder, "propose", "s", "algorithm.gamma=0.9")
+    assert "changed_register" == refused.value.code
+
+
+def test_a_decision_that_does_not_follow_is_found(copied: ExperimentPaths) -> None:
+    """A register that was written anew, with valid sums and another score, does not give its decision."""
+    lines = read_stream(copied).lines
+    copied.candidates.unlink()
+    first = next(n for n, line in enumerate(lines) if isinstance(line, ScoredRun))
+    changed = lines[first]
+    assert isinstance(changed, ScoredRun)
+    append_to_stream(copied, *lines[:first], replace(changed, score=9.5), *lines[first + 1 :])
+    assert not read_stream(copied).breaks
+    verified = typed(copied.folder.parents[1], "verify", "s")
+    assert 1 == verified.code
+    assert "does not follow from its scores" in verified.out
+
+
+def test_a_register_that_was_cut_is_found_by_its_trials(copied: ExperimentPaths) -> None:
+    """Lines taken from the end leave a valid chain; the trials show that a candidate is missing."""
+    lines = copied.candidates.read_bytes().splitlines(keepends=True)
+    copied.candidates.write_bytes(lines[0])
+    verified = typed(copied.folder.parents[1], "verify", "s")
+    assert 1 == verified.code
+    assert "lines were cut from its end" in verified.out
+
+
+def test_a_changed_score_in_a_run_is_found(copied: ExperimentPaths) -> None:
+    """A score that was edited beside a run differs from the register."""
+    run = next(run for run in copied.runs() if run.scoring.exists())
+    run.scoring.write_text(run.scoring.read_text().replace('"step": 256', '"step": 255'))
+    verified = typed(copied.folder.parents[1], "verify", "s")
+    assert 1 == verified.code
+    assert "is not the score in the register" in verified.out
+
+
+def test_seeds_that_can_keep_nothing_are_refused(tmp_path: Path) -> None:
+    """A stream that could never keep its first candidate does not begin, and says how many seeds can."""
+    with pytest.raises(ConfigError, match="it takes 10 seeds, all of them won"):
+        rlexp(tmp_path, "propose", "s", "--begin", *WORDS)
+    assert not (tmp_path / "runs" / "s" / "candidates.jsonl").exists()
+
+
+def test_a_score_of_the_curve_is_refused(tmp_path: Path) -> None:
+    """Evaluations during training are made by the code of a candidate, and can be no score."""
+    with pytest.raises(ConfigError, match="reads evaluations during training"):
+        rlexp(tmp_path, "propose", "s", "--begin", *WORDS, *DESIGN, "budget.score=auc")
+
+
+def test_an_unknown_stream_names_the_command_that_begins_one(tmp_path: Path) -> None:
+    """A candidate for a stream that does not exist is refused with the words to type."""
+    with pytest.raises(RecordError, match="rlexp propose loop --begin") as refused:
+        rlexp(tmp_path, "propose", "loop", "algorithm.gamma=0.9")
+    assert "unknown_experiment" == refused.value.code
+
+
+def test_a_worker_scores_what_is_ordered(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker in the trusted code answers orders with the same scores; a forged register differs from them."""
+    warm_up(monkeypatch, separate_process)
+    folder = copied.folder.parents[1]
+    records = [read_run(run).record for run in copied.runs()][:2]
+    results: list[ScoredRun] = []
+    command = Thread(
+        target=lambda: results.extend(order_scores(copied, records, SilentObserver())),
+        daemon=True,
+    )
+    command.start()
+    workspace = Workspace(folder, Layout(copied.folder.parent))
+    answers = serve_scores(copied, workspace, command.is_alive, SilentObserver())
+    command.join(20)
+    assert 2 == answers == len(results)
+    recorded = read_stream(copied).scored
+    for result in results:
+        before = recorded[result.id]
+        assert (before.score, before.policy) == (result.score, result.policy)
+    assert 0 == typed(folder, "verify", "s").code
+    answer = answer_of(copied, results[0].run)
+    line = replace(results[0], score=1.0)
+    publish_json(answer, {"scored": plain_line(line)})
+    verified = typed(folder, "verify", "s")
+    assert 1 == verified.code
+    assert "than scoring-answers" in verified.out
+
+
+def test_a_worker_with_another_environment_is_refused(
+    copied: ExperimentPaths, tmp_path: Path
+) -> None:
+    """A worker whose folder lacks what the stream has frozen scores nothing."""
+    lines = read_stream(copied).lines
+    copied.candidates.unlink()
+    assert isinstance(lines[0], StreamBeginning)
+    first = replace(lines[0], modules=("lamps",), protected={"lamps.py": "0" * 64})
+    append_to_stream(copied, first, *lines[1:])
+    workspace = Workspace(tmp_path, Layout(copied.folder.parent))
+    with pytest.raises(RecordError, match=r"lacks lamps\.py"):
+        serve_scores(copied, workspace, lambda: False, SilentObserver())
+
+
+def test_the_winner_of_a_stream_is_trained_again_as_an_ordinary_run(stream: Path) -> None:
+    """`--from-sweep` plans runs without the field of code, which their scores would need a stream for."""
+    plan = rlexp(
+        stream, "run", "--from-sweep", "s", "seeds.root=3", "experiment=again", "--dry-run"
+    )
+    assert 0 == plan.code, plan.err
+    request = request_trial_again(
+        SweepTrial("s", None), ("seeds.root=3", "experiment=again"), Workspace.here(folder=stream)
+    )
+    assert [None] == [c.code for c in request.experiment.configurations]
