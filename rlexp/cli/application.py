@@ -32,6 +32,7 @@ COMMANDS = {
     "evaluate": "judge.evaluate:evaluate",
     "gate": "judge.gate:gate",
     "reproduce": "exchange.reproduce:reproduce",
+    "bundle": "exchange.bundle:bundle",
     "cancel": "train.cancel:cancel",
     "rm": "order.remove:remove",
     "gc": "order.garbage:collect",

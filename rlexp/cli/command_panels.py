@@ -13,7 +13,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
     "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
-    "Exchange and check": ("import", "export", "reproduce", "verify"),
+    "Exchange and check": ("import", "export", "bundle", "reproduce", "verify"),
     "Set up": ("demo", "init", "config", "doctor"),
 }
 """The commands of each panel, in order."""

@@ -91,6 +91,8 @@ ORDER = FileSchema(1)
 JOB = FileSchema(1)
 REPORT = FileSchema(1)
 CATALOGUE = FileSchema(2, oldest=2)
+BUNDLE = FileSchema(1)
+LEFT_OUT = FileSchema(1)
 
 BY_NAME: Mapping[str, FileSchema] = {
     "spec.json": SPEC,
@@ -101,6 +103,8 @@ BY_NAME: Mapping[str, FileSchema] = {
     "names.json": NAMES,
     "gate.json": GATE,
     "provenance.json": PROVENANCE,
+    "bundle.json": BUNDLE,
+    "left_out.json": LEFT_OUT,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,
     "stop": STOP,
