@@ -36,11 +36,7 @@ def read_citation(folder: Path) -> StudyCitation | None:
     if not path.is_file():
         return None
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"it has more than {LARGEST:,} bytes")
-        content = yaml.safe_load(path.read_text())
-        if not isinstance(content, Mapping) or "cff-version" not in content:
-            raise ValueError("it has no cff-version")
+        content = _content(path)
         authors = content.get("authors") or []
         return StudyCitation(
             title=_text(content.get("title")),
@@ -53,6 +49,15 @@ def read_citation(folder: Path) -> StudyCitation | None:
         raise ConfigError(
             f"{CITATION_FILE} cannot be read: {reason}; mend it, or remove it and name --title and --author"
         ) from error
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes")
+    content = yaml.safe_load(path.read_text())
+    if not isinstance(content, Mapping) or "cff-version" not in content:
+        raise ValueError("it has no cff-version")
+    return content
 
 
 def _name(author: Mapping[str, Any]) -> str:

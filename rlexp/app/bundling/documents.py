@@ -331,12 +331,12 @@ def _data(manifest: BundleManifest, files: Sequence[str]) -> Iterator[dict[str, 
 def _people(manifest: BundleManifest) -> Iterator[dict[str, Any]]:
     for number, author in enumerate(manifest.declared.authors, 1):
         yield {"@id": _author_id(number, author.orcid), "@type": "Person", "name": author.name}
-    if license := manifest.declared.license:
+    if named := manifest.declared.license:
         yield {
-            "@id": _license_id(license),
+            "@id": _license_id(named),
             "@type": "CreativeWork",
-            "name": license,
-            "description": f"License {license}",
+            "name": named,
+            "description": f"License {named}",
         }
 
 
@@ -361,5 +361,5 @@ def _author_id(number: int, orcid: str | None) -> str:
     return orcid or f"#author-{number}"
 
 
-def _license_id(license: str) -> str:
-    return f"https://spdx.org/licenses/{license}"
+def _license_id(identifier: str) -> str:
+    return f"https://spdx.org/licenses/{identifier}"

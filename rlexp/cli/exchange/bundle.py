@@ -44,7 +44,7 @@ def bundle(
         list[str] | None,
         typer.Option("--author", help="NAME or 'NAME <ORCID>'; may be repeated."),
     ] = None,
-    license: Annotated[
+    license_: Annotated[
         str | None, typer.Option("--license", help="License of the records: CC-BY-4.0.")
     ] = None,
     published: Annotated[
@@ -89,7 +89,7 @@ def bundle(
         ),
         title=title,
         authors=tuple(author or ()),
-        license=license,
+        license=license_,
         published=published,
         force=force,
         dry_run=dry_run,

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import file_digest
 from pathlib import Path
@@ -52,6 +53,7 @@ from rlexp.store.files import sync
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.left_out import left_out_bytes
+from rlexp.store.looks import read_looks
 from rlexp.store.schemas import writer
 from rlexp.store.secrets import secret_values
 from rlexp.temporary_folders import scratch
@@ -326,10 +328,10 @@ def _declared(
     )
     title = request.title or (citation.title if citation else None)
     names = join_names(scan.paths.name for scan in scans)
-    license = request.license or (citation.license if citation else None)
+    identifier = request.license or (citation.license if citation else None)
     published = request.published or (citation.published if citation else None)
-    if license is not None and not LICENSE.fullmatch(license):
-        raise ConfigError(f"--license {license!r:.80} is no SPDX identifier, such as CC-BY-4.0")
+    if identifier is not None and not LICENSE.fullmatch(identifier):
+        raise ConfigError(f"--license {identifier!r:.80} is no SPDX identifier, such as CC-BY-4.0")
     if published is not None and not DAY.fullmatch(published):
         raise ConfigError(f"--published {published!r:.80} is no day: write it as 2027-01-31")
     if title is not None and len(title) > LONGEST_TITLE:
@@ -337,7 +339,7 @@ def _declared(
     return DeclaredStudy(
         title=title or f"Records of {names}",
         authors=authors,
-        license=license,
+        license=identifier,
         published=published or last_day(scans),
         citation=citation is not None and not typed,
     )
@@ -446,7 +448,7 @@ def _reports(
             remarks.append(f"there is no report of all experiments together: {error}")
             continue
         reports.append(computed.report)
-        files |= render_bundled_report(computed, figures=drawing)
+        files |= render_bundled_report(computed, linked=drawing, drawn=drawing)
     if not drawing:
         remarks.append("there are no figures: matplotlib is not installed; their data are there")
     return reports, files, remarks
@@ -489,16 +491,12 @@ def _remarks(
 
 def _others(plan: BundlePlan, verification: Verification) -> list[str]:
     """Other experiments that the registers name."""
-    from rlexp.store.looks import read_looks
-
     names = (
         {p.protocol for p in verification.protocols.protocols} if verification.protocols else set()
     )
-    try:
+    # The verification names a register that cannot be read.
+    with suppress(RecordError):
         names |= {look.experiment for look in read_looks(plan.workspace.layout).looks}
-    except RecordError:
-        # The verification names a register that cannot be read.
-        pass
     return sorted(names - set(plan.request.experiments))
 
 

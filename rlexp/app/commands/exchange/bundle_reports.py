@@ -3,9 +3,10 @@
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from rlexp.app.commands.judge.report import ReportRequest, compute_report
 from rlexp.app.reporting.build import render_files
@@ -69,27 +70,29 @@ def report_folder(targets: Sequence[str]) -> str:
     return f"{REPORTS}/{'+'.join(targets)[:LONGEST_NAME]}"
 
 
-def render_bundled_report(computed: ComputedReport, *, figures: bool) -> dict[str, bytes]:
+def render_bundled_report(
+    computed: ComputedReport, *, linked: bool, drawn: bool
+) -> dict[str, bytes]:
     """Every file of a report, by its path in the bundle.
 
     Args:
         computed: The report.
-        figures: Whether figures are drawn, which needs Matplotlib and most of the time.
+        linked: Whether the tables refer to figures.
+        drawn: Whether figures are drawn, which needs Matplotlib and most of the time.
     """
     # Films lie outside of `runs/` and are in no bundle.
     folder, document = Path(computed.report.folder), computed.document
-    drawn = folder / FIGURES if figures else None
     files = {
         **render_files(document, ("html", "json"), folder, None, {}),
         **render_files(document, ("csv",), folder / DATA, None, {}),
-        **render_files(document, ("latex",), folder / TABLES, drawn, {}),
     }
+    links = {"figures": f"../{FIGURES}"} if linked else {}
+    latex = import_module("rlexp.reports.formats.latex")
+    files |= {folder / TABLES / n: c for n, c in latex.render(document, **links).items()}
+    if drawn:
+        drawing = import_module("rlexp.reports.figures")
+        files |= {folder / FIGURES / n: c for n, c in drawing.draw_figures(document).items()}
     return {path.as_posix(): content for path, content in files.items()}
-
-
-def is_figure(path: str) -> bool:
-    """Whether a file of a report is drawn by Matplotlib, or is a table that refers to such files."""
-    return PurePosixPath(path).parent.name in {FIGURES, TABLES}
 
 
 def can_draw() -> bool:

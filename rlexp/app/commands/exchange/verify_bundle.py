@@ -4,6 +4,8 @@ The files of the manifest are copied into a temporary folder, and everything is 
 no cache of an unpacked bundle is trusted, nothing of it is executed, and no class of it is imported.
 """
 
+import csv
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,17 +14,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.bundling.documents import write_documents
+from rlexp.app.bundling.documents import CITATION, CODE, write_documents
 from rlexp.app.bundling.recorded_versions import read_versions
 from rlexp.app.bundling.studies import bundled_studies
 from rlexp.app.bundling.wheel import pack_wheel
 from rlexp.app.commands.exchange.bundle_reports import (
+    FIGURES,
     NUMBERS,
+    REPORTS,
     can_draw,
     compute_bundled_report,
     computing_versions,
-    is_figure,
     render_bundled_report,
+    report_folder,
     unpacked_workspace,
 )
 from rlexp.app.commands.exchange.verify import (
@@ -36,15 +40,18 @@ from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.results import Displayed, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
+from rlexp.installation_way import install_command
 from rlexp.records.integrity import SHORT
 from rlexp.store.bundle_archive import StagedBundle, is_bundle, stage_bundle
-from rlexp.store.bundle_manifest import BUNDLE_MANIFEST
+from rlexp.store.bundle_manifest import BUNDLE_MANIFEST, BundledReport
 from rlexp.store.ledger import read_ledger
 from rlexp.store.schemas import writer
 from rlexp.temporary_folders import scratch
 from rlexp.text import format_count, join_first_names, join_names
 
+ARCHIVE = ".zip"
 SCRATCH = "rlexp-verify-"
+RECORDS_FOLDER, SETTINGS_FOLDER = "runs/", "conf/"
 CLOSE = 1e-9
 """The largest relative difference of two numbers that counts as rounding."""
 MOST_NAMED = 5
@@ -98,6 +105,7 @@ class RecomputedReport:
 
     Attributes:
         folder: The folder of the report.
+        phase: The phase of its runs.
         numbers: Number of numbers in `report.json`; 0 where it could not be computed.
         equal: Number of them that are equal.
         rounded: Number of further ones that differ by less than 1e-9 of their value.
@@ -105,6 +113,7 @@ class RecomputedReport:
     """
 
     folder: str
+    phase: str
     numbers: int
     equal: int
     rounded: int
@@ -160,6 +169,8 @@ def names_bundle(name: str, workspace: Workspace) -> bool:
     path = workspace.folder / name
     try:
         if "\0" in name or not is_bundle(path):
+            if name.endswith(ARCHIVE):
+                raise RecordError(f"there is no file {path}; the bundle is checked where it lies")
             return False
     except OSError:
         return False
@@ -228,9 +239,9 @@ def _verified(
                 BundleFault.HEAD, "a register does not end with the head that the manifest names"
             )
         )
-    reports, on_reports, files = _recomputed(staged, unpacked)
-    findings += on_reports
-    findings += _on_documents(staged, unpacked, files)
+    reports, on_reports, written = _recomputed(staged, unpacked)
+    findings += [*_on_reports(staged), *on_reports, *_on_documents(staged, unpacked, written)]
+    findings += _on_versions(staged, findings)
     ordered = sorted(findings, key=lambda f: list(BundleFault).index(f.kind))
     checked = [*_checked(staged, reports), *_heads_sentence(heads, findings)]
     return BundleVerification(
@@ -263,7 +274,7 @@ def _on_files(staged: StagedBundle) -> Iterator[BundleFinding]:
         yield _finding(BundleFault.EDITED, f"{path} is not the file of the manifest", path)
     # A reader's own report or notes beside the records are no fault; a further record is one.
     for path in staged.added:
-        kind = BundleFault.ADDED if path.startswith("runs/") else BundleFault.REMARK
+        kind = BundleFault.ADDED if path.startswith(RECORDS_FOLDER) else BundleFault.REMARK
         yield _finding(kind, f"{path} is no file of the bundle", path)
 
 
@@ -310,56 +321,101 @@ def _heads_sentence(heads: Sequence[str], findings: Sequence[BundleFinding]) -> 
 
 def _recomputed(
     staged: StagedBundle, unpacked: Workspace
-) -> tuple[list[RecomputedReport], list[BundleFinding], list[str]]:
-    """The reports computed again, what differs, and the files that were compared."""
-    reports, findings, compared = list[RecomputedReport](), list[BundleFinding](), list[str]()
+) -> tuple[list[RecomputedReport], list[BundleFinding], set[str]]:
+    """The reports computed again, what differs, and the files that follow from the records."""
+    reports, findings, written = list[RecomputedReport](), list[BundleFinding](), set[str]()
     listed = {file.path for file in staged.manifest.files}
-    versions, here = staged.manifest.versions, computing_versions()
-    changed = sorted(n for n in {*versions, *here} if versions.get(n) != here.get(n))
-    same_figures = can_draw() and not changed
     for report in staged.manifest.reports:
-        numbers_file = f"{report.folder}/{NUMBERS}"
+        figures = {path for path in listed if path.startswith(f"{report.folder}/{FIGURES}/")}
         try:
             computed = compute_bundled_report(report, unpacked)
-            files = render_bundled_report(computed, figures=same_figures)
-            stored = json.loads((unpacked.folder / numbers_file).read_bytes())
+            files = render_bundled_report(
+                computed, linked=bool(figures), drawn=bool(figures) and can_draw()
+            )
+            stored = json.loads((unpacked.folder / report.folder / NUMBERS).read_bytes())
         except (OSError, ValueError, RecursionError, RlexpError) as error:
             text = f"the numbers of {report.folder} could not be computed again: {error}"
             findings.append(_finding(BundleFault.UNCHECKED, text, report.folder))
-            reports.append(_uncomputed(report.folder))
+            reports.append(_uncomputed(report))
             continue
-        difference = ReportDifference.between(stored, json.loads(files[numbers_file]))
-        findings += _on_numbers(report.folder, difference, changed)
-        drawn = [path for path in files if not is_figure(path) or same_figures]
-        differing = [p for p in drawn if p != numbers_file and not _is_same(unpacked, p, files[p])]
-        findings += _on_report_files(differing, listed, changed, difference)
-        compared += files
+        difference = ReportDifference.between(
+            stored, json.loads(files[f"{report.folder}/{NUMBERS}"])
+        )
+        differing = [path for path in files if not _follows(unpacked, path, files[path])]
+        findings += _on_numbers(report.folder, difference)
+        findings += [
+            _finding(BundleFault.REMADE, f"{path} does not follow from the records", path)
+            for path in differing
+            if path in listed and not path.endswith(NUMBERS)
+        ]
+        # Without Matplotlib, nobody can say what the figures must be.
+        written |= files.keys() | (set() if can_draw() else figures)
         reports.append(
             RecomputedReport(
                 folder=report.folder,
+                phase=computed.report.phase,
                 numbers=difference.numbers,
                 equal=difference.equal,
                 rounded=difference.rounded,
-                files=len(drawn) - len(differing),
+                files=len(files) - len(differing),
             )
         )
-    if not same_figures and any(map(is_figure, listed)):
-        why = (
-            "matplotlib is not installed" if not can_draw() else f"{_others(changed)} differ here"
+        if figures and not can_draw():
+            text = (
+                f"the figures of {report.folder} were not drawn again, their data were checked: to check "
+                f"them too: {install_command('figures')}"
+            )
+            findings.append(_finding(BundleFault.REMARK, text))
+    return reports, findings, written
+
+
+def _on_versions(
+    staged: StagedBundle, findings: Sequence[BundleFinding]
+) -> Iterator[BundleFinding]:
+    """Name other versions than those of the writer, where they can be the reason of a fault."""
+    versions, here = staged.manifest.versions, computing_versions()
+    changed = sorted(n for n in {*versions, *here} if versions.get(n) != here.get(n))
+    may_be_reason = {BundleFault.NUMBERS, BundleFault.REMADE, BundleFault.UNCHECKED}
+    if changed and any(f.kind in may_be_reason for f in findings):
+        named = join_first_names([f"{n} {versions.get(n, 'absent')}" for n in changed], 3)
+        yield _finding(
+            BundleFault.REMARK,
+            f"the bundle was written with {named}, and other versions check it, which can be a reason: "
+            "repeat the check with these versions",
         )
-        text = (
-            f"the figures and LaTeX tables were not written again: {why}; their data were checked"
-        )
-        findings.append(_finding(BundleFault.REMARK, text))
-    return reports, findings, compared
 
 
-def _others(changed: Sequence[str]) -> str:
-    return join_first_names([f"the versions of {name}" for name in changed], 2)
+def _follows(unpacked: Workspace, path: str, content: bytes) -> bool:
+    """Whether a file has this content; numbers of CSV may differ by rounding."""
+    try:
+        stored = (unpacked.folder / path).read_bytes()
+    except OSError:
+        return False
+    return stored == content or (path.endswith(".csv") and _is_close(stored, content))
 
 
-def _uncomputed(folder: str) -> RecomputedReport:
-    return RecomputedReport(folder=folder, numbers=0, equal=0, rounded=0, files=0)
+def _is_close(stored: bytes, computed: bytes) -> bool:
+    """Whether two CSV files have equal cells, where numbers may differ by rounding."""
+    tables = [
+        list(csv.reader(io.StringIO(t.decode(errors="replace")))) for t in (stored, computed)
+    ]
+    first, second = ([cell for row in table for cell in [*row, "\n"]] for table in tables)
+    return len(first) == len(second) and all(map(_same_cell, first, second))
+
+
+def _same_cell(first: str, second: str) -> bool:
+    if first == second:
+        return True
+    try:
+        return math.isclose(float(first), float(second), rel_tol=CLOSE, abs_tol=0.0)
+    except ValueError:
+        return False
+
+
+def _uncomputed(report: BundledReport) -> RecomputedReport:
+    return RecomputedReport(
+        folder=report.folder, phase=report.phase, numbers=0, equal=0, rounded=0, files=0
+    )
 
 
 def _is_same(unpacked: Workspace, path: str, content: bytes) -> bool:
@@ -369,80 +425,74 @@ def _is_same(unpacked: Workspace, path: str, content: bytes) -> bool:
         return False
 
 
-def _on_numbers(
-    folder: str, difference: "ReportDifference", changed: Sequence[str]
-) -> Iterator[BundleFinding]:
+def _on_numbers(folder: str, difference: "ReportDifference") -> Iterator[BundleFinding]:
     for text in difference.texts[:MOST_NAMED]:
         yield _finding(BundleFault.NUMBERS, f"{folder}/{NUMBERS}: {text}", folder)
     if len(difference.texts) > MOST_NAMED:
-        more = len(difference.texts) - MOST_NAMED
-        yield _finding(
-            BundleFault.NUMBERS, f"{folder}/{NUMBERS}: {more:,} more values differ", folder
-        )
-    if difference.texts and changed:
-        yield _finding(
-            BundleFault.REMARK,
-            f"{_others(changed)} are not those that computed the reports, which can be a reason: "
-            "repeat the check in the container",
-        )
+        more = format_count(len(difference.texts) - MOST_NAMED, "further value")
+        yield _finding(BundleFault.NUMBERS, f"{folder}/{NUMBERS}: {more} not as computed", folder)
 
 
-def _on_report_files(
-    differing: Sequence[str],
-    listed: set[str],
-    changed: Sequence[str],
-    difference: "ReportDifference",
-) -> Iterator[BundleFinding]:
-    present = [path for path in differing if path in listed]
-    # Another version may lay out a page in another way; the numbers were compared one by one.
-    if present and (changed and not difference.texts):
-        yield _finding(
-            BundleFault.REMARK,
-            f"{format_count(len(present), 'file')} of reports would be written in another way by the "
-            "versions here",
-        )
-        return
-    for path in present:
-        yield _finding(BundleFault.REMADE, f"{path} does not follow from the records", path)
+def _on_reports(staged: StagedBundle) -> Iterator[BundleFinding]:
+    """Every experiment needs a report: otherwise its numbers would not be compared with anything."""
+    reported = {r.targets: r.folder for r in staged.manifest.reports}
+    for ledger in staged.manifest.ledgers:
+        targets = (ledger.experiment,)
+        if reported.get(targets) != report_folder(targets):
+            text = f"the bundle has no report of {ledger.experiment}"
+            yield _finding(BundleFault.MISSING, text, report_folder(targets))
+    settings = [f.path for f in staged.manifest.files if f.path.startswith(SETTINGS_FOLDER)]
+    if settings:
+        text = f"the study has settings of reports of its own, read them: {join_first_names(settings, 3)}"
+        yield _finding(BundleFault.REMARK, text)
 
 
 def _on_documents(
-    staged: StagedBundle, unpacked: Workspace, compared: Sequence[str]
+    staged: StagedBundle, unpacked: Workspace, written: set[str]
 ) -> Iterator[BundleFinding]:
     """Compare the documents, and the wheel, with what rlexp writes here."""
     manifest = staged.manifest
     listed = [file.path for file in manifest.files]
-    if manifest.wheel in listed:
-        try:
-            same = _is_same(unpacked, str(manifest.wheel), pack_wheel())
-        except OSError:
-            same = False
-        if not same:
-            text = "rlexp in the bundle is not the rlexp that checks here: read it before you install it"
-            yield _finding(BundleFault.REMARK, text, manifest.wheel)
-    if manifest.writer != writer():
-        text = f"rlexp {manifest.writer} wrote the bundle and {writer()} checks it: documents were not compared"
-        yield _finding(BundleFault.REMARK, text)
-        return
+    if manifest.wheel in listed and not _is_own_wheel(unpacked, str(manifest.wheel)):
+        text = (
+            "rlexp in the bundle is not the rlexp that checks here: read it before you install it"
+        )
+        yield _finding(BundleFault.REMARK, text, manifest.wheel)
     experiments = [unpacked.layout.experiment(ledger.experiment) for ledger in manifest.ledgers]
     scans = [survey(paths, in_place=False) for paths in experiments]
     try:
         versions, places = read_versions(experiments)
-        report_files = [path for path in listed if path.startswith("reports/")]
-        documents = write_documents(
-            manifest, bundled_studies(scans), versions, places, report_files
-        )
+        reports = [path for path in listed if path.startswith(f"{REPORTS}/")]
+        documents = write_documents(manifest, bundled_studies(scans), versions, places, reports)
     except RlexpError as error:
         yield _finding(BundleFault.UNCHECKED, f"the documents could not be written again: {error}")
         return
     for path, content in documents.items():
         if path in listed and not _is_same(unpacked, path, content):
             yield _finding(BundleFault.REMADE, f"{path} does not follow from the records", path)
-    for path in sorted({*documents, *compared} - set(listed)):
+    for path in sorted({*documents, *written} - set(listed)):
         yield _finding(BundleFault.MISSING, f"{path} is not in the manifest", path)
+    expected = {
+        *documents,
+        *written,
+        str(manifest.wheel),
+        CITATION,
+        *([CODE] if manifest.code else []),
+    }
+    for path in listed:
+        if path not in expected and not path.startswith((RECORDS_FOLDER, SETTINGS_FOLDER)):
+            yield _finding(BundleFault.ADDED, f"{path} is no file that rlexp writes", path)
+
+
+def _is_own_wheel(unpacked: Workspace, path: str) -> bool:
+    try:
+        return _is_same(unpacked, path, pack_wheel())
+    except OSError:
+        return False
 
 
 def _checked(staged: StagedBundle, reports: Sequence[RecomputedReport]) -> Iterator[str]:
+    phases = join_names(dict.fromkeys(f"{r.phase} runs" for r in reports)) or "no runs"
     numbers = sum(r.numbers for r in reports)
     equal, rounded = sum(r.equal for r in reports), sum(r.rounded for r in reports)
     intact = len(staged.manifest.files) - len(staged.missing) - len(staged.changed)
@@ -450,7 +500,7 @@ def _checked(staged: StagedBundle, reports: Sequence[RecomputedReport]) -> Itera
     close = f", and {rounded:,} up to rounding" if rounded else ""
     yield (
         f"numbers: {equal:,} of {format_count(numbers, 'number')} of {format_count(len(reports), 'report')} "
-        f"were computed again from the records and are equal{close}"
+        f"of {phases} were computed again from the records and are equal{close}"
     )
     files = sum(r.files for r in reports)
     yield f"pages, tables and data of figures: {format_count(files, 'file')} written again, with the same bytes"
