@@ -67,7 +67,11 @@ def test_the_same_records_give_the_same_bytes(folder: Path, tmp_path_factory: An
     """A second bundle is unchanged, and one from a copy of the records elsewhere has the same sum."""
     first = give_json(folder, "bundle", "bundle", "alpha", *SHORT)
     again = give_json(folder, "bundle", "bundle", "alpha", *SHORT)
-    assert (True, False, first["sha256"]) == (again["unchanged"], again["written"], again["sha256"])
+    assert (True, False, first["sha256"]) == (
+        again["unchanged"],
+        again["written"],
+        again["sha256"],
+    )
     other = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(folder / "runs", other / "runs")
     copy = give_json(other, "bundle", "bundle", "alpha", "--output", "new/name.zip", *SHORT)
@@ -282,7 +286,10 @@ def test_an_experiment_without_runs_is_refused(tmp_path: Path) -> None:
 def test_an_experiment_in_use_is_refused(folder: Path) -> None:
     """While a command drives the experiment, its records are not copied."""
     paths = Layout(folder / "runs").experiment("alpha")
-    with hold(paths.lock, "alpha", now=time.time()), pytest.raises(HeldError, match="at this moment"):
+    with (
+        hold(paths.lock, "alpha", now=time.time()),
+        pytest.raises(HeldError, match="at this moment"),
+    ):
         rlexp(folder, "bundle", "alpha", *SHORT)
 
 
@@ -290,7 +297,11 @@ def test_a_dry_run_writes_nothing(folder: Path) -> None:
     """The plan has the sizes of the records, and neither an archive nor a register appears."""
     before = sorted(p.name for p in folder.rglob("*") if not p.name.startswith("."))
     result = give_json(folder, "bundle", "bundle", "alpha", "--dry-run")
-    assert (False, None, 6) == (result["written"], result["sha256"], result["experiments"][0]["scored"])
+    assert (False, None, 6) == (
+        result["written"],
+        result["sha256"],
+        result["experiments"][0]["scored"],
+    )
     assert before == sorted(p.name for p in folder.rglob("*") if not p.name.startswith("."))
 
 
@@ -360,7 +371,9 @@ def test_a_kill_leaves_no_half_archive(folder: Path) -> None:
     assert 0 == verified(folder, "alpha.zip")[0]
 
 
-def test_figures_are_bundled_and_drawn_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_are_bundled_and_drawn_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With Matplotlib, PDF and SVG are in the bundle; a replaced picture is found."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("rlexp.app.commands.exchange.bundle.can_draw", bundle_reports.can_draw)
