@@ -3,17 +3,30 @@
 import hashlib
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import Printed, rlexp
 from stored_runs import Stored, configuration, stored
 
+from rlexp.app.bundling.wheel import pack_wheel
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import LedgerWriter
 
 SHORT = ("--set", "section=[provenance,protocol,aggregates]")
 """Sections of the report of a small bundle: fewer files, and less time."""
+
+
+_packed = cache(pack_wheel)
+
+
+def quick_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out figures, which take most of the time, and pack rlexp once."""
+    monkeypatch.setattr("rlexp.app.commands.exchange.bundle.can_draw", lambda: False)
+    for module in ("bundle", "verify_bundle"):
+        monkeypatch.setattr(f"rlexp.app.commands.exchange.{module}.pack_wheel", _packed)
 
 
 def two_labels(folder: Path, name: str = "alpha", runs: int = 3) -> Stored:

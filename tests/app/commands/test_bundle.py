@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,14 +14,18 @@ from typing import Any
 
 import pytest
 import yaml
-from bundled_studies import SHORT, two_labels, unpack, verified
+from bundled_studies import SHORT, quick_bundles, two_labels, unpack, verified
 from command_line import give, give_json, rlexp
+from in_full import long
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored
+from stored_sweeps import finished_sweep
 
 from rlexp.app.commands.exchange import bundle_reports
 from rlexp.errors import HeldError, RecordError, RlexpError
 from rlexp.protocol.spec import Parent
+from rlexp.store.bundle_manifest import BundledReport
 from rlexp.store.layout import Layout
 from rlexp.store.lease import hold
 from rlexp.store.ledger import read_ledger
@@ -29,10 +34,7 @@ from rlexp.store.runs import write_run
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
-@pytest.fixture(autouse=True)
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take most of the time; the test that needs them draws them."""
-    monkeypatch.setattr("rlexp.app.commands.exchange.bundle.can_draw", lambda: False)
+without_figures = pytest.fixture(autouse=True)(quick_bundles)
 
 
 @pytest.fixture
@@ -394,6 +396,76 @@ def test_the_code_of_the_study_comes_with_an_option(folder: Path) -> None:
         subprocess.run([*git, *words], cwd=bundle, check=True)
     assert "code.bundle HEAD" in (bundle / "Containerfile").read_text()
     assert 0 == verified(folder, "alpha.zip")[0]
+
+
+def test_a_sweep_is_bundled_with_its_trials_and_its_choice(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Trials and selection are in the archive, and its records are judged as those of the workspace."""
+    finished_sweep(tmp_path, tmp_path_factory)
+    (name,) = [p.name for p in Layout(tmp_path / "runs").experiments()]
+    # The made-up runs have equal journals, which are called copies of each other.
+    (before,) = give_json(tmp_path, "verification", "verify", name, code=1)["experiments"]
+    give(tmp_path, "bundle", name, *SHORT, code=1)
+    listed = names(tmp_path / f"{name}.zip")
+    assert {f"runs/{name}/trials.jsonl", f"runs/{name}/selection.json"} < {*listed}
+    assert not any("optuna" in path for path in listed)
+    checked = give_json(tmp_path, "bundle-verification", "verify", f"{name}.zip", code=1)
+    (after,) = checked["experiments"]
+    assert {**before, "next": []} == after
+    assert [] == [finding for finding in checked["findings"] if finding["fault"]]
+
+
+def test_imported_runs_are_bundled(tmp_path: Path) -> None:
+    """Runs of another tool have no versions, which is said, and verify like others."""
+    rows = [f"{label},CartPole-v1,{seed},9,{seed + 1.5}" for label in "ab" for seed in range(3)]
+    (tmp_path / "scores.csv").write_text("\n".join(["label,task,seed,step,return", *rows]) + "\n")
+    words = ("import", "scores.csv", "--experiment", "other", "--steps-unit", "environment")
+    give(tmp_path, *words)
+    result = give_json(tmp_path, "bundle", "bundle", "other", *SHORT)
+    assert 6 == result["experiments"][0]["scored"]
+    assert 0 == verified(tmp_path, "other.zip")[0]
+
+
+def test_a_hundred_runs_take_a_small_multiple_of_their_report(tmp_path: Path) -> None:
+    """Copying, checking and packing 100 runs takes about five times as long as a short report of them."""
+    two_labels(tmp_path, runs=50)
+    give(tmp_path, "report", "alpha", *SHORT)
+    started = time.process_time()
+    workspace = bundle_reports.unpacked_workspace(tmp_path)
+    asked = BundledReport("reports/alpha", ("alpha",), "", (SHORT[1],))
+    computed = bundle_reports.compute_bundled_report(asked, workspace)
+    bundle_reports.render_bundled_report(computed, linked=False, drawn=False)
+    reporting = time.process_time() - started
+    started = time.process_time()
+    assert 0 == rlexp(tmp_path, "bundle", "alpha", *SHORT).code
+    assert time.process_time() - started < 20 * reporting
+    assert len(names(tmp_path / "alpha.zip")) > 400
+
+
+@long
+@pytest.mark.timeout(3600)
+def test_the_steps_of_the_container_file_work(tmp_path: Path) -> None:
+    """In a new environment, the versions are installed, the bundle is verified, a run is repeated."""
+    words = (
+        "algorithm=a2c",
+        "environment=cartpole",
+        "budget.steps=512",
+        "budget.final_episodes=5",
+    )
+    give(tmp_path, *last_words("run", *words, "experiment=paper", "seeds.test=2"))
+    give(tmp_path, "bundle", "paper", "-o", "study")
+    study = tmp_path / "study"
+    environment = {k: v for k, v in os.environ.items() if k != "RLEXP_RUNS"}
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "new"], check=True)
+    environment["PATH"] = f"{tmp_path / 'new/bin'}:{environment['PATH']}"
+    lines = (study / "Containerfile").read_text().splitlines()
+    # Without an engine for containers, the steps after the base image and its packages are executed.
+    steps = [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ")][1:]
+    (last,) = [json.loads(line.removeprefix("CMD ")) for line in lines if line.startswith("CMD ")]
+    assert ["pip install", "rlexp verify"] == [step[:12].strip()[:12] for step in steps][:2]
+    for step in [*steps, shlex.join(last)]:
+        subprocess.run(step, shell=True, cwd=study, env=environment, check=True)
 
 
 def test_the_heads_are_those_of_the_ledgers(folder: Path) -> None:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bundled_studies import SHORT, replace_text, sum_again, two_labels, unpack, verified
+from bundled_studies import (
+    SHORT,
+    quick_bundles,
+    replace_text,
+    sum_again,
+    two_labels,
+    unpack,
+    verified,
+)
 from command_line import give, give_json, rlexp
 from protocol_samples import registered_runs, registration
 from quick_parts import quick_parts
@@ -15,11 +23,12 @@ from stored_runs import STARTED
 from rlexp.app.commands.exchange.verify_bundle import ReportDifference
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
-from rlexp.store.ledger import append_entry, read_ledger
+from rlexp.store.ledger import read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.protocols import enter_registration
 
 quick = pytest.fixture(autouse=True)(quick_parts)
+quicker = pytest.fixture(autouse=True)(quick_bundles)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +42,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bundled(folder: Path, name: str) -> Path:
     """Write the archive of an experiment."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlexp.app.commands.exchange.bundle.can_draw", lambda: False)
+        quick_bundles(patch)
         give(folder, "bundle", name, *SHORT)
     return folder / f"{name}.zip"
 
@@ -213,10 +222,7 @@ def test_a_study_that_was_made_up_as_a_whole_is_found_by_a_noted_head(
     head = str(ledger.head)
     assert 0 == verified(tmp_path, str(archive), "--head", head[:12])[0]
     forged = tmp_path / "forged"
-    experiment = two_labels(forged)
-    entry = ledger.entries[-1]
-    assert entry is not None
-    append_entry(experiment.paths, entry)
+    two_labels(forged, runs=2)
     other = bundled(forged, "alpha")
     assert 0 == verified(forged, "alpha.zip")[0]
     code, lines = verified(forged, "alpha.zip", "--head", head[:12])
@@ -245,7 +251,7 @@ def registered_archive(folder: Path, *, late: bool) -> Path:
     study = registered_runs(layout, sealed)
     LedgerWriter(study.paths).enter_late()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlexp.app.commands.exchange.bundle.can_draw", lambda: False)
+        quick_bundles(patch)
         rlexp(folder, "bundle", "duel", *SHORT)
     return folder / "duel.zip"
 
