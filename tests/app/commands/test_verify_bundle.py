@@ -16,11 +16,13 @@ from bundled_studies import (
     verified,
 )
 from command_line import give, give_json, rlexp
+from jsonschema import Draft202012Validator
 from protocol_samples import registered_runs, registration
 from quick_parts import quick_parts
 from stored_runs import STARTED
 
 from rlexp.app.commands.exchange.verify_bundle import ReportDifference
+from rlexp.app.commands.setup.schemas import list_schemas
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
 from rlexp.store.ledger import read_ledger
@@ -160,6 +162,9 @@ def test_an_intact_bundle_has_no_fault(bundle: Path, archive: Path, tmp_path: Pa
     code, lines = verified(tmp_path)
     assert (0, "The bundle is what was written") == (code, lines[-1])
     document = give_json(tmp_path, "bundle-verification", "verify", str(archive))
+    (schema,) = [r.json_schema for r in list_schemas().rows if r.name == "bundle-verification"]
+    printed = rlexp(tmp_path, "verify", str(archive), "--json").content
+    assert [] == [str(error) for error in Draft202012Validator(schema).iter_errors(printed)]
     (report,) = document["reports"]
     assert report["numbers"] == report["equal"] > 50
     assert (True, []) == (document["faultless"], [f for f in document["findings"] if f["fault"]])
