@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
-import rlexp
 from rlexp.config.config_files import packaged_root
 from rlexp.store.bundle_archive import FIRST_DAY
 
@@ -60,7 +59,7 @@ def _zipped(files: dict[str, bytes]) -> bytes:
 
 
 def _package_files() -> Iterator[tuple[str, bytes]]:
-    package, root = Path(rlexp.__file__).parent, packaged_root()
+    package, root = Path(__file__).parents[2], packaged_root()
     folders = {package: "rlexp"}
     if root != package:
         folders |= {root / name: f"rlexp/{name}" for name in PACKAGED}
