@@ -38,6 +38,7 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.citation import CITATION_FILE, read_citation
 from rlexp.errors import ConfigError, HeldError, RecordError, RlexpError
+from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
 from rlexp.store.bundle_archive import write_archive
 from rlexp.store.bundle_manifest import (
@@ -67,6 +68,7 @@ ORCID = re.compile(r"(https://orcid\.org/)?(?P<digits>(\d{4}-){3}\d{3}[\dX])", r
 LICENSE = re.compile(r"[A-Za-z0-9.+-]{1,80}", re.ASCII)
 DAY = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII)
 LONGEST_TITLE = 500
+DRAWING = "matplotlib"
 SHORTEST_SECRET = 8
 """Characters from which on a secret value is searched for in the records."""
 
@@ -383,7 +385,7 @@ def _stage(plan: BundlePlan, folder: Path) -> StagedStudy:
         protocols=verification.protocols.head if verification.protocols else None,
         reports=tuple(reports),
         versions=computing_versions(),
-        requirements=needed_packages(specs, versions[0].packages if versions else {}),
+        requirements=_requirements(specs, versions[0].packages if versions else {}),
         wheel=wheel_name(),
         code=code,
         declared=plan.declared,
@@ -407,6 +409,13 @@ def _stage(plan: BundlePlan, folder: Path) -> StagedStudy:
             f"{format_count(len(places.hosts), 'machine')} ({join_first_names([*places.hosts, *places.folders], 2)})"
         )
     return StagedStudy(listed, tuple(studies), verification, tuple(remarks))
+
+
+def _requirements(specs: Sequence[RunSpec], recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """The packages that repeat the runs, and Matplotlib where figures are to be drawn again."""
+    needed = needed_packages(specs, recorded)
+    drawing = {DRAWING} if can_draw() and DRAWING in recorded else set()
+    return tuple(sorted({*needed, *drawing}))
 
 
 def _copy_records(plan: BundlePlan, folder: Path) -> None:
