@@ -392,8 +392,8 @@ def test_the_code_of_the_study_comes_with_an_option(folder: Path) -> None:
         subprocess.run([*git, *words], cwd=folder, check=True)
     give(folder, "bundle", "alpha", "--code", *SHORT)
     bundle = unpack(folder / "alpha.zip", folder / "unpacked")
-    for words in (("init", "-q"), ("fetch", "-q", "code.bundle", "HEAD")):
-        subprocess.run([*git, *words], cwd=bundle, check=True)
+    for fetching in (("init", "-q"), ("fetch", "-q", "code.bundle", "HEAD")):
+        subprocess.run([*git, *fetching], cwd=bundle, check=True)
     assert "code.bundle HEAD" in (bundle / "Containerfile").read_text()
     assert 0 == verified(folder, "alpha.zip")[0]
 

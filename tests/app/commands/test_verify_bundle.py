@@ -250,7 +250,7 @@ def test_a_manifest_with_another_head_is_a_fault(bundle: Path, tmp_path: Path) -
 
 def registered_archive(folder: Path, *, late: bool) -> Path:
     """The bundle of a registered study; `late` is one whose registration came after its runs."""
-    sealed = registration(**({"time": STARTED + 3600.0} if late else {}))
+    sealed = registration(time=STARTED + (3600.0 if late else -3600.0))
     layout = Layout(folder / "runs")
     enter_registration(layout, sealed)
     study = registered_runs(layout, sealed)
