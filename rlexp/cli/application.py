@@ -33,6 +33,7 @@ COMMANDS = {
     "gate": "judge.gate:gate",
     "propose": "judge.propose:propose",
     "reproduce": "exchange.reproduce:reproduce",
+    "bundle": "exchange.bundle:bundle",
     "cancel": "train.cancel:cancel",
     "rm": "order.remove:remove",
     "gc": "order.garbage:collect",

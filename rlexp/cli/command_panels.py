@@ -13,7 +13,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
     "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate", "propose"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
-    "Exchange and check": ("import", "export", "reproduce", "verify"),
+    "Exchange and check": ("import", "export", "bundle", "reproduce", "verify"),
     "Set up": ("demo", "init", "config", "doctor", "mcp"),
 }
 """The commands of each panel, in order."""

@@ -182,5 +182,7 @@ SHOWN: Mapping[str, Show] = {
     "Tagging": _as_lines("order.tag", "tagging_lines"),
     "WrittenBaseline": _as_lines("judge.gate", "baseline_lines"),
     "Verification": _as_lines("exchange.verify", "verification_lines"),
+    "BundleVerification": _as_lines("exchange.verify", "bundle_verification_lines"),
+    "WrittenBundle": _as_lines("exchange.bundle", "bundle_lines"),
 }
 """How results are shown, by the names of their classes."""

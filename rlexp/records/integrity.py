@@ -18,6 +18,7 @@ class RecordKind(StrEnum):
     REWRITTEN = "rewritten"
     UNSEALED = "unsealed"
     FOREIGN = "foreign"
+    LEFT_OUT = "left out"
     REMARK = "remark"
 
 

@@ -17,10 +17,9 @@ from typing import Any
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import STATE, Checkpoint, SavedCheckpoint, Transitions
-from rlexp.store.bundles import (
-    bundle_step,
-    bundles,
-    complete_bundles,
+from rlexp.store.checkpoint_folders import (
+    checkpoint_folders,
+    complete_checkpoints,
     entries,
     hidden,
     is_stale,
@@ -31,6 +30,7 @@ from rlexp.store.bundles import (
     remove,
     replace_file,
     set_aside,
+    step_of_folder,
     write_file,
 )
 from rlexp.store.files import sync
@@ -91,7 +91,7 @@ def read_transitions(paths: RunPaths, manifest: Manifest) -> Iterator[Transition
 
 def _stored(paths: RunPaths, step: int) -> tuple[Chunk, ...]:
     """The chunks of the newest checkpoint on disk at `step` or before."""
-    manifests = complete_bundles(paths).values()
+    manifests = complete_checkpoints(paths).values()
     return next((m.transitions for m in manifests if m.step <= step), ())
 
 
@@ -174,7 +174,7 @@ def publish_checkpoint(
         # Read it back: a manifest that no reader accepts must not replace a good checkpoint.
         decode_manifest(manifest)
         files = {**checkpoint.files, MANIFEST: manifest}
-        _publish_bundle(paths.checkpoints, checkpoint.step, files, last_look)
+        _publish_checkpoint(paths.checkpoints, checkpoint.step, files, last_look)
     except BaseException:
         # On a full disk the half-written files would keep the next checkpoint from being written.
         with suppress(OSError, RecordError):
@@ -192,7 +192,7 @@ def checkpoint_steps(paths: RunPaths) -> list[int]:
     Raises:
         RecordError: The folder of checkpoints cannot be read, or is a link.
     """
-    return list(_bundles(paths))
+    return list(_folders(paths))
 
 
 def read_checkpoint(paths: RunPaths, step: int, *, run_id: str) -> SavedCheckpoint:
@@ -203,11 +203,11 @@ def read_checkpoint(paths: RunPaths, step: int, *, run_id: str) -> SavedCheckpoi
             Its `transitions` raise it where chunks are missing, damaged, or were removed when the
             run was completed.
     """
-    bundle, manifest = _find(paths, step)
+    folder, manifest = _find(paths, step)
     run = manifest.about.get("run")
     if run != run_id:
-        raise RecordError(f"{bundle} is a checkpoint of another run, {run!r:.80}")
-    files = {name: read_summed(bundle, name, total) for name, total in manifest.files.items()}
+        raise RecordError(f"{folder} is a checkpoint of another run, {run!r:.80}")
+    files = {name: read_summed(folder, name, total) for name, total in manifest.files.items()}
     transitions = partial(read_transitions, paths, manifest)
     return SavedCheckpoint(step=step, about=manifest.about, files=files, transitions=transitions)
 
@@ -243,10 +243,10 @@ def clear_replay(paths: RunPaths) -> None:
         RecordError: A folder is a link.
     """
     # Manifests first: a checkpoint that names removed chunks would count as damaged.
-    for bundle, manifest in complete_bundles(paths).items():
+    for folder, manifest in complete_checkpoints(paths).items():
         if manifest.transitions:
             policy = replace(manifest, oldest=0, transitions=(), resumable=False)
-            replace_file(bundle / MANIFEST, policy.encode())
+            replace_file(folder / MANIFEST, policy.encode())
     _prune(paths)
     with suppress(OSError):
         paths.replay.rmdir()
@@ -259,18 +259,18 @@ def clear_states(paths: RunPaths) -> None:
         OSError: The disk fails.
         RecordError: A folder is a link.
     """
-    for bundle, manifest in complete_bundles(paths).items():
+    for folder, manifest in complete_checkpoints(paths).items():
         files = {name: total for name, total in manifest.files.items() if name != STATE}
         policy = replace(manifest, files=files, oldest=0, transitions=(), resumable=False)
         if policy != manifest:
-            replace_file(bundle / MANIFEST, policy.encode())
+            replace_file(folder / MANIFEST, policy.encode())
         # After the manifest: a checkpoint that names a removed file would count as damaged.
         with suppress(FileNotFoundError):
-            (bundle / STATE).unlink()
+            (folder / STATE).unlink()
     clear_replay(paths)
 
 
-def _publish_bundle(
+def _publish_checkpoint(
     folder: Path, step: int, files: Mapping[str, bytes], last_look: Callable[[Path], object]
 ) -> None:
     make_folder(folder)
@@ -293,30 +293,30 @@ def _publish_bundle(
     temporary.rename(final)
 
 
-def _bundles(paths: RunPaths) -> dict[int, Path]:
+def _folders(paths: RunPaths) -> dict[int, Path]:
     try:
-        return bundles(paths)
+        return checkpoint_folders(paths)
     except OSError as error:
         raise RecordError(f"{paths.checkpoints} cannot be read: {error.strerror}") from error
 
 
 def _find(paths: RunPaths, step: int) -> tuple[Path, Manifest]:
-    bundle = _bundles(paths).get(step)
-    if bundle is None:
+    folder = _folders(paths).get(step)
+    if folder is None:
         raise RecordError(f"{paths.checkpoints / str(step)} is missing")
     try:
-        return bundle, read_manifest(bundle)
+        return folder, read_manifest(folder)
     except OSError as error:
-        raise RecordError(f"{bundle / MANIFEST} cannot be read: {error.strerror}") from error
+        raise RecordError(f"{folder / MANIFEST} cannot be read: {error.strerror}") from error
 
 
-def _in_place(bundle: Path) -> Path:
+def _in_place(folder: Path) -> Path:
     """Restore the name of a checkpoint that a writer set aside before it died."""
-    final = bundle.with_name(str(bundle_step(bundle)))
-    if bundle != final:
+    final = folder.with_name(str(step_of_folder(folder)))
+    if folder != final:
         if os.path.lexists(final):
             remove(final)
-        bundle.rename(final)
+        folder.rename(final)
     return final
 
 
@@ -325,19 +325,19 @@ def _prune(paths: RunPaths, newest: float = math.inf) -> None:
 
     If a checkpoint cannot be read for the moment, an error is raised and nothing is removed.
     """
-    complete = [item for item in complete_bundles(paths).items() if item[1].step <= newest]
-    kept = {_in_place(bundle): manifest for bundle, manifest in complete[:KEPT_CHECKPOINTS]}
+    complete = [item for item in complete_checkpoints(paths).items() if item[1].step <= newest]
+    kept = {_in_place(folder): manifest for folder, manifest in complete[:KEPT_CHECKPOINTS]}
     if paths.checkpoints.exists():
         # Before the removal: after a power cut, the names of new checkpoints must be on disk.
         sync(paths.checkpoints)
     for path in entries(paths.checkpoints):
-        if path not in kept and (is_stale(path) or bundle_step(path) is not None):
+        if path not in kept and (is_stale(path) or step_of_folder(path) is not None):
             remove(path)
     # Chunks last: a chunk may go only once no checkpoint on disk names it.
     named = {chunk.name for manifest in kept.values() for chunk in manifest.transitions}
     for path in entries(paths.replay):
         if path.name not in named and (is_stale(path) or is_chunk(path.name)):
             remove(path)
-    for path in (path for bundle in kept for path in entries(bundle)):
+    for path in (path for folder in kept for path in entries(folder)):
         if is_stale(path):
             remove(path)

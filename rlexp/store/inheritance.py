@@ -23,9 +23,9 @@ from rlexp.records.events import (
     RunStarted,
 )
 from rlexp.records.run import RunRecord
-from rlexp.store.bundles import (
+from rlexp.store.checkpoint_folders import (
     clear_stale,
-    complete_bundles,
+    complete_checkpoints,
     entries,
     hidden,
     make_folder,
@@ -68,7 +68,7 @@ def find_copy(run: RunPaths, run_id: str) -> KeptCopy | None:
         RecordError: The folder of checkpoints cannot be read, or is a link.
     """
     try:
-        complete = complete_bundles(run)
+        complete = complete_checkpoints(run)
     except OSError as error:
         raise RecordError(f"{run.checkpoints} cannot be read: {error.strerror}") from error
     for folder, manifest in complete.items():
@@ -150,16 +150,16 @@ def drop_copy(run: RunPaths) -> None:
 
 def _link_copy(copy: KeptCopy, run: RunPaths) -> None:
     temporary = RunPaths(hidden(run.folder, run.parent.folder.name))
-    bundle = temporary.checkpoints / str(copy.parent.step)
-    bundle.mkdir(parents=True)
+    folder = temporary.checkpoints / str(copy.parent.step)
+    folder.mkdir(parents=True)
     for name in (*copy.manifest.files, MANIFEST):
-        _link(copy.folder / name, bundle / name)
+        _link(copy.folder / name, folder / name)
     if copy.manifest.transitions:
         temporary.replay.mkdir()
         for chunk in copy.manifest.transitions:
             _link(copy.run.replay / chunk.name, temporary.replay / chunk.name)
         sync(temporary.replay)
-    sync(bundle)
+    sync(folder)
     sync(temporary.checkpoints)
     temporary.folder.rename(run.parent.folder)
     sync(run.folder)

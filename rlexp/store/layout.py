@@ -232,6 +232,11 @@ class ExperimentPaths:
         return self.folder / "scoring-answers"
 
     @property
+    def left_out(self) -> Path:
+        """The policies that a copy of the experiment in a bundle lacks, with their checksums."""
+        return self.folder / "left_out.json"
+
+    @property
     def ledger(self) -> Path:
         """Checksums of the records at the time they were written, one entry per line."""
         return self.folder / "ledger.jsonl"

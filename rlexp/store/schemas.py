@@ -93,6 +93,8 @@ ORDER = FileSchema(1)
 JOB = FileSchema(1)
 REPORT = FileSchema(1)
 CATALOGUE = FileSchema(2, oldest=2)
+BUNDLE = FileSchema(1)
+LEFT_OUT = FileSchema(1)
 
 BY_NAME: Mapping[str, FileSchema] = {
     "spec.json": SPEC,
@@ -104,6 +106,8 @@ BY_NAME: Mapping[str, FileSchema] = {
     "gate.json": GATE,
     "scoring.json": SCORING,
     "provenance.json": PROVENANCE,
+    "bundle.json": BUNDLE,
+    "left_out.json": LEFT_OUT,
     "attempt.json": ATTEMPT,
     "verdict.json": VERDICT,
     "stop": STOP,

@@ -58,6 +58,7 @@ CASES = [
     Case(("diff", "alpha/RUN", "duel/RUN"), "run-differences"),
     Case(("register", "sealed", "study.yaml", "--nonce", "12345678"), "registered-protocol"),
     Case(("verify",), "verification"),
+    Case(("bundle", "alpha", "--dry-run"), "bundle"),
     Case(("compare", "duel"), "comparison"),
     Case(("compare", "pair", "--adaptive", "--dry-run"), "next-look"),
     Case(("report", "alpha"), "report-files"),

@@ -19,7 +19,7 @@ from rlexp.app.execution.run_process import GUARD_CHECK_EVERY, RunListener
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint
 from rlexp.records.events import Ending, Event, Failure, Measured, RunEnded
 from rlexp.records.run import RunRecord, State
-from rlexp.store import bundles, checkpoints
+from rlexp.store import checkpoint_folders, checkpoints
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.files import publish
 from rlexp.store.journal import JournalWriter
@@ -165,7 +165,7 @@ def test_who_is_superseded_while_it_writes_a_checkpoint_publishes_none(
     first = attempt(paths, started(1))
     for step in (20, 30):
         publish_checkpoint(paths, checkpoint(step), {"run": SPEC.id})
-    original_write, before = bundles.write_file, contents(paths.checkpoints)
+    original_write, before = checkpoint_folders.write_file, contents(paths.checkpoints)
 
     def write(path: Path, content: bytes) -> None:
         original_write(path, content)

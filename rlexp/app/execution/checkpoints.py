@@ -14,7 +14,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.bundles import bundles, read_manifest
+from rlexp.store.checkpoint_folders import checkpoint_folders, read_manifest
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.manifest import Manifest
 
@@ -66,8 +66,8 @@ def _beginning(
 ) -> RunBeginning | None:
     """How a run begins: from its newest usable checkpoint, or why no checkpoint is usable."""
     refused = []
-    for step, bundle, run_id in _candidates(paths.run(spec.name), spec):
-        saved = _manifest(bundle, run_id)
+    for step, folder, run_id in _candidates(paths.run(spec.name), spec):
+        saved = _manifest(folder, run_id)
         if isinstance(saved, str):
             refused.append(RunBeginning(step=step, anew=True, reason=saved))
             continue
@@ -91,27 +91,27 @@ def _candidates(run: RunPaths, spec: RunSpec) -> Iterator[tuple[int, Path, str]]
 
     The last one of an extended run is the copy of its parent.
     """
-    yield from ((step, bundle, spec.id) for step, bundle in _bundles(run).items())
+    yield from ((step, folder, spec.id) for step, folder in _folders(run).items())
     if spec.parent is not None:
         parent = spec.parent.run
-        yield from ((step, bundle, parent) for step, bundle in _bundles(run.parent).items())
+        yield from ((step, folder, parent) for step, folder in _folders(run.parent).items())
 
 
-def _bundles(run: RunPaths) -> dict[int, Path]:
+def _folders(run: RunPaths) -> dict[int, Path]:
     # Most planned runs were never started; this test saves listing a folder for each.
     if not os.path.lexists(run.checkpoints):
         return {}
     try:
         # A checkpoint at step 0 saves nothing: the run starts there anyway.
-        return {step: bundle for step, bundle in bundles(run).items() if step}
+        return {step: folder for step, folder in checkpoint_folders(run).items() if step}
     except (OSError, RecordError):
         return {}
 
 
-def _manifest(bundle: Path, run_id: str) -> Manifest | str:
+def _manifest(folder: Path, run_id: str) -> Manifest | str:
     """The manifest of a usable checkpoint of this run, or the reason why it is unusable."""
     try:
-        manifest = read_manifest(bundle)
+        manifest = read_manifest(folder)
     except (OSError, RecordError):
         return "it is damaged"
     if manifest.about.get("run") != run_id:

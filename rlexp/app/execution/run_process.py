@@ -44,7 +44,7 @@ from rlexp.records.events import (
     RunStarted,
     StopRequest,
 )
-from rlexp.store.bundles import clear_stale, remove
+from rlexp.store.checkpoint_folders import clear_stale, remove
 from rlexp.store.checkpoints import (
     checkpoint_steps,
     clear_replay,

@@ -26,6 +26,7 @@ from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import read_ledger, sum_of_file
 from rlexp.store.ledger_writer import unsealed_attempts
+from rlexp.store.left_out import LeftOutFile, read_left_out
 from rlexp.store.runs import StoredAttempt, read_spec
 from rlexp.text import format_count, join_first_names, join_names
 
@@ -42,12 +43,16 @@ class IntegrityFindings:
         findings: The findings, in the order in which they were made.
         attempts: The number of ended attempts.
         matching: The number of attempts whose files match their sums.
+        left_out: The files that this copy of the experiment lacks on purpose, by `RUN/FILE`.
+        absent: Those of them that are in the ledger with this sum and are not in the folder.
     """
 
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
     findings: list[IntegrityFinding] = field(default_factory=list)
     attempts: int = 0
     matching: int = 0
+    left_out: Mapping[str, LeftOutFile] = field(default_factory=dict)
+    absent: list[LeftOutFile] = field(default_factory=list)
 
     def find(self, kind: RecordKind, text: str, run: str | None = None) -> None:
         """Add a finding."""
@@ -98,7 +103,10 @@ def examine(
         findings.find(RecordKind.REWRITTEN, text)
     if ledger:
         _documents(paths, documents, account, findings)
+    _read_left_out(paths, findings)
     compare_runs(paths, account, findings, sum_of)
+    if findings.absent:
+        findings.find(RecordKind.LEFT_OUT, _absent_text(findings.absent))
     _as_read(survey, findings)
     sealed = [a for attempts in account.runs.values() for a in attempts.values()]
     return Integrity(
@@ -109,6 +117,22 @@ def examine(
         lines=len(ledger.sums) if ledger else 0,
         head=ledger.head if ledger else None,
         findings=tuple(sorted(findings.findings, key=lambda f: list(RecordKind).index(f.kind))),
+    )
+
+
+def _read_left_out(paths: ExperimentPaths, findings: IntegrityFindings) -> None:
+    try:
+        findings.left_out = read_left_out(paths)
+    except RecordError as error:
+        findings.find(RecordKind.DAMAGED, str(error).replace(f"{paths.folder}{os.sep}", ""))
+
+
+def _absent_text(absent: Sequence[LeftOutFile]) -> str:
+    size = sum(file.bytes for file in absent)
+    verb = "is" if len(absent) == 1 else "are"
+    return (
+        f"{format_count(len(absent), 'file')} of policies ({size:,} bytes) {verb} not in this copy, "
+        "so that their content cannot be checked"
     )
 
 
@@ -191,7 +215,10 @@ def _run(
     # A later attempt may replace a file of an earlier one, so its sum comes last.
     expected = {path: text for _, a in sorted(attempts.items()) for path, text in a.files.items()}
     sums = {path: sum_of(run.folder / path) for path in expected}
-    wrong = {path: text for path, text in sums.items() if text != expected[path]}
+    differing = {path: text for path, text in sums.items() if text != expected[path]}
+    absent = {path for path in differing if _is_left_out(run, path, expected[path], findings)}
+    findings.absent += [findings.left_out[f"{name}/{path}"] for path in sorted(absent)]
+    wrong = {path: text for path, text in differing.items() if path not in absent}
     added = {path: a for a in attempts for path in _added(run, attempts[a])}
     findings.matching += sum(
         not (wrong.keys() & sealed.files.keys()) and number not in added.values()
@@ -204,6 +231,12 @@ def _run(
         p: t for p, t in wrong.items() if not any(_belongs_to(p, number) for number in lost)
     }
     _report_files(run, reported, list(added), findings)
+
+
+def _is_left_out(run: RunPaths, path: str, expected: str, findings: IntegrityFindings) -> bool:
+    """Whether a file is not in this copy, and the copy says so with the sum of the ledger."""
+    file = findings.left_out.get(f"{run.folder.name}/{path}")
+    return file is not None and file.sha256 == expected and not os.path.lexists(run.folder / path)
 
 
 def _belongs_to(path: str, number: int) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, Self
 from rlexp.executors.ray.messages import Message, Piece, pack, read_below, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.events import RunEnded
-from rlexp.store.bundles import bundle_step
+from rlexp.store.checkpoint_folders import step_of_folder
 from rlexp.store.manifest import MANIFEST, is_chunk
 from rlexp.temporary_folders import scratch
 
@@ -110,14 +110,14 @@ class RunFiles:
             if is_chunk(name) and self._is_new(f"replay/{name}"):
                 yield self._read([f"replay/{name}"])
         for name in _names(self.folder / "checkpoints"):
-            if bundle_step(Path(name)) is not None:
-                yield from self._bundle(f"checkpoints/{name}")
+            if step_of_folder(Path(name)) is not None:
+                yield from self._checkpoint(f"checkpoints/{name}")
         others = [
             f for f in _files(self.folder / "attempts") if not f.endswith((JOURNAL, PROGRESS))
         ]
         yield from self._small([MODEL, NORMALISATION, *(f"attempts/{name}" for name in others)])
 
-    def _bundle(self, name: str) -> Iterator[list[Piece]]:
+    def _checkpoint(self, name: str) -> Iterator[list[Piece]]:
         files = [f"{name}/{file}" for file in _names(self.folder / name) if file != MANIFEST]
         manifest = f"{name}/{MANIFEST}"
         if not (self.folder / manifest).exists():

@@ -15,14 +15,14 @@ from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import Piece, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.run import State
-from rlexp.store.bundles import (
-    bundle_step,
+from rlexp.store.checkpoint_folders import (
     entries,
     hidden,
     make_folder,
     remove,
     replace_file,
     set_aside,
+    step_of_folder,
     write_file,
 )
 from rlexp.store.files import publish_json, read_json, refuse_link, sync
@@ -68,7 +68,7 @@ class Intake:
         for folder, group in groupby(unpack(parcel), key=lambda piece: piece.parts[:2]):
             pieces = list(group)
             if folder[0] == "checkpoints":
-                self._publish_bundle(folder[-1], pieces)
+                self._publish_checkpoint(folder[-1], pieces)
             else:
                 for piece in pieces:
                     self._write(piece)
@@ -123,13 +123,13 @@ class Intake:
         publish_json(attempt.folder / MARK, {"job": self.job})
         self._granted.add(number)
 
-    def _publish_bundle(self, name: str, pieces: Sequence[Piece]) -> None:
+    def _publish_checkpoint(self, name: str, pieces: Sequence[Piece]) -> None:
         final = self.paths.checkpoints / name
-        step = bundle_step(final)
+        step = step_of_folder(final)
         files = {piece.parts[-1]: piece.content for piece in pieces}
         if step is None or any(len(p.parts) != 3 or p.offset is not None for p in pieces):
             self._refuse(f"checkpoints/{name}")
-        manifest = self._check_bundle(step, files)
+        manifest = self._check_checkpoint(step, files)
         make_folder(self.paths.checkpoints)
         # A manifest alone replaces that of a checkpoint whose files are here already.
         if not files:
@@ -151,7 +151,7 @@ class Intake:
             temporary.rename(final)
         sync(self.paths.checkpoints)
 
-    def _check_bundle(self, step: int, files: dict[str, bytes]) -> bytes:
+    def _check_checkpoint(self, step: int, files: dict[str, bytes]) -> bytes:
         """Check that a checkpoint is complete, or is a new manifest; returns the manifest."""
         try:
             content = files.pop(MANIFEST)
@@ -170,7 +170,7 @@ class Intake:
         if not all((self.paths.folder / name).exists() for name in kept):
             return
         for path in entries(self.paths.checkpoints):
-            if bundle_step(path) is not None and f"checkpoints/{path.name}" not in kept:
+            if step_of_folder(path) is not None and f"checkpoints/{path.name}" not in kept:
                 remove(path)
         for path in entries(self.paths.replay):
             if is_chunk(path.name) and f"replay/{path.name}" not in kept:

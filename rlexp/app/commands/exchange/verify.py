@@ -194,9 +194,9 @@ def verify(
         RlexpError: There is no such experiment, or a head is not hexadecimal.
     """
     noted = _read_head(name, head)
-    noted_looks = None if looks_head is None else _hexadecimal(looks_head, "--looks-head")
+    noted_looks = None if looks_head is None else hexadecimal(looks_head, "--looks-head")
     noted_protocols = (
-        None if protocols_head is None else _hexadecimal(protocols_head, "--protocols-head")
+        None if protocols_head is None else hexadecimal(protocols_head, "--protocols-head")
     )
     folders = workspace.layout.experiments() if name is None else [workspace.experiment(name)]
     scans = [survey(paths) for paths in folders]
@@ -224,10 +224,15 @@ def _read_head(name: str | None, head: str | None) -> str | None:
         return None
     if name is None:
         raise ConfigError("--head needs an experiment: rlexp verify EXPERIMENT --head HEX")
-    return _hexadecimal(head, "--head")
+    return hexadecimal(head, "--head")
 
 
-def _hexadecimal(head: str, option: str) -> str:
+def hexadecimal(head: str, option: str) -> str:
+    """The first digits of a sum, in lower case.
+
+    Raises:
+        ConfigError: They are no hexadecimal digits, or too few.
+    """
     noted = head.lower()
     if not HEAD.fullmatch(noted):
         kind = "ledger" if option == "--head" else "register"

@@ -1,4 +1,4 @@
-"""The folders of checkpoints ("bundles"): listed, read and removed without following links."""
+"""The folders of checkpoints: listed, read and removed without following links."""
 
 import os
 import re
@@ -15,7 +15,9 @@ from rlexp.store.files import sync
 from rlexp.store.layout import RunPaths
 from rlexp.store.manifest import MANIFEST, Manifest, Sum, decode_manifest
 
-_BUNDLE = re.compile(r"(?P<new>0|[1-9][0-9]{0,17})|\.(?P<old>0|[1-9][0-9]{0,17})\.old", re.ASCII)
+_CHECKPOINT = re.compile(
+    r"(?P<new>0|[1-9][0-9]{0,17})|\.(?P<old>0|[1-9][0-9]{0,17})\.old", re.ASCII
+)
 _STALE = re.compile(r"\.[0-9a-f]{8}\..+", re.ASCII | re.DOTALL)
 _MOST = 2**26
 """Most bytes of a manifest."""
@@ -36,13 +38,13 @@ def set_aside(folder: Path, step: int) -> Path:
     return folder / f".{step}.old"
 
 
-def bundle_step(path: Path) -> int | None:
+def step_of_folder(path: Path) -> int | None:
     """The step that a checkpoint's folder is named after; None for any other name."""
-    match = _BUNDLE.fullmatch(path.name)
+    match = _CHECKPOINT.fullmatch(path.name)
     return int(match["new"] or match["old"]) if match else None
 
 
-def bundles(paths: RunPaths) -> dict[int, Path]:
+def checkpoint_folders(paths: RunPaths) -> dict[int, Path]:
     """The folder of every checkpoint that looks complete, by its step, newest first.
 
     Raises:
@@ -52,13 +54,13 @@ def bundles(paths: RunPaths) -> dict[int, Path]:
     by_step: dict[int, Path] = {}
     # In order of names, `.100.old` comes before `100`: where both exist, the new one counts.
     for path in entries(paths.checkpoints):
-        step = bundle_step(path)
+        step = step_of_folder(path)
         if step is not None and _has_manifest(path):
             by_step[step] = path
     return dict(sorted(by_step.items(), reverse=True))
 
 
-def complete_bundles(paths: RunPaths) -> dict[Path, Manifest]:
+def complete_checkpoints(paths: RunPaths) -> dict[Path, Manifest]:
     """The manifest of every checkpoint with a valid manifest, newest first.
 
     Raises:
@@ -66,9 +68,9 @@ def complete_bundles(paths: RunPaths) -> dict[Path, Manifest]:
         RecordError: The folder of checkpoints is a link.
     """
     manifests = {}
-    for bundle in bundles(paths).values():
+    for folder in checkpoint_folders(paths).values():
         with suppress(RecordError):
-            manifests[bundle] = read_manifest(bundle)
+            manifests[folder] = read_manifest(folder)
     return manifests
 
 
@@ -86,7 +88,7 @@ def entries(folder: Path) -> list[Path]:
         return []
 
 
-def read_manifest(bundle: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a checkpoint.
 
     Raises:
@@ -94,12 +96,12 @@ def read_manifest(bundle: Path) -> Manifest:
         RecordError: The manifest is damaged, or of another step or version.
     """
     try:
-        manifest = decode_manifest(_read(bundle, MANIFEST, _MOST))
+        manifest = decode_manifest(_read(folder, MANIFEST, _MOST))
     except ValueError as error:
-        raise RecordError(f"{bundle / MANIFEST} is damaged: {error}") from error
+        raise RecordError(f"{folder / MANIFEST} is damaged: {error}") from error
     # A folder that was renamed or copied by hand would resume the run at a wrong step.
-    if manifest.step != bundle_step(bundle):
-        raise RecordError(f"{bundle / MANIFEST} is that of step {manifest.step}")
+    if manifest.step != step_of_folder(folder):
+        raise RecordError(f"{folder / MANIFEST} is that of step {manifest.step}")
     return manifest
 
 

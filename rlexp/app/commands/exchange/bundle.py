@@ -1,0 +1,655 @@
+"""`rlexp bundle`: writes what a paper needs of a study, as one archive that anybody can check."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import file_digest
+from pathlib import Path
+from typing import ClassVar
+
+from rlexp.app.bundling.code import pack_code
+from rlexp.app.bundling.documents import CITATION, CODE, BundledStudy, write_documents
+from rlexp.app.bundling.record_files import (
+    RecordFiles,
+    copy_file,
+    record_files,
+    settings_files,
+)
+from rlexp.app.bundling.recorded_versions import needed_packages, read_versions
+from rlexp.app.bundling.studies import bundled_studies, last_day, specs_of
+from rlexp.app.bundling.wheel import pack_wheel, wheel_name
+from rlexp.app.commands.exchange.bundle_reports import (
+    can_draw,
+    compute_bundled_report,
+    computing_versions,
+    render_bundled_report,
+    report_folder,
+    unpacked_workspace,
+)
+from rlexp.app.commands.exchange.verify import Verification, verify
+from rlexp.app.observer import Observer
+from rlexp.app.reading.experiment_scan import ExperimentScan, survey
+from rlexp.app.reporting.build import read_phase
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.workspace import Workspace
+from rlexp.config.citation import CITATION_FILE, read_citation
+from rlexp.errors import ConfigError, HeldError, RecordError, RlexpError
+from rlexp.protocol.spec import RunSpec
+from rlexp.records.run import State
+from rlexp.store.bundle_archive import write_archive
+from rlexp.store.bundle_manifest import (
+    BUNDLE_MANIFEST,
+    BundledFile,
+    BundledLedger,
+    BundledReport,
+    BundleManifest,
+    CitedAuthor,
+    DeclaredStudy,
+)
+from rlexp.store.files import sync
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.lease import is_held
+from rlexp.store.left_out import left_out_bytes
+from rlexp.store.looks import read_looks
+from rlexp.store.schemas import writer
+from rlexp.store.secrets import secret_values
+from rlexp.temporary_folders import scratch
+from rlexp.text import format_count, join_first_names, join_names
+
+ARCHIVE = ".zip"
+SCRATCH = ".rlexp-bundle-"
+"""The beginning of the hidden folder beside the output in which a bundle is made."""
+AUTHOR = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(<(?P<orcid>[^<>]+)>)?")
+ORCID = re.compile(r"(https://orcid\.org/)?(?P<digits>(\d{4}-){3}\d{3}[\dX])", re.ASCII)
+LICENSE = re.compile(r"[A-Za-z0-9.+-]{1,80}", re.ASCII)
+DAY = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII)
+LONGEST_TITLE = 500
+DRAWING = "matplotlib"
+SHORTEST_SECRET = 8
+"""Characters from which on a secret value is searched for in the records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleRequest:
+    """The experiments to bundle, and what the authors declare.
+
+    Attributes:
+        experiments: The experiments of the study.
+        output: The archive (`NAME.zip`) or the new folder; None is `EXPERIMENT.zip` in the workspace.
+        models: Whether policies are bundled too.
+        code: Whether the repository of the study is bundled too, with its history.
+        phase: The phase of the reports; None chooses as `rlexp report` does.
+        overrides: Changed settings of the reports.
+        title: The title of the study; None is that of `CITATION.cff`, or the names of the experiments.
+        authors: The authors, each as `NAME` or `NAME <ORCID>`.
+        license: The license of the records (SPDX identifier).
+        published: The day of publication (`YYYY-MM-DD`); None is the day of the last record.
+        force: Whether another bundle at the output is replaced.
+        dry_run: Whether nothing is written.
+    """
+
+    experiments: tuple[str, ...]
+    output: str | None = None
+    models: bool = False
+    code: bool = False
+    phase: str | None = None
+    overrides: tuple[str, ...] = ()
+    title: str | None = None
+    authors: tuple[str, ...] = ()
+    license: str | None = None
+    published: str | None = None
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledExperiment:
+    """An experiment in a bundle.
+
+    Attributes:
+        experiment: The name of the experiment.
+        planned: Number of planned runs of the phases that have a run.
+        scored: Number of runs with a score.
+        failed: Number of failed runs.
+        absent: Number of runs that have not ended or never began.
+        head: The sha256 of the last line of its ledger; null if there is no ledger.
+        files: Number of its files in the bundle.
+        bytes: Their size.
+        faults: Number of records that differ from the ledger.
+        summary: The runs as a sentence.
+    """
+
+    experiment: str
+    planned: int
+    scored: int
+    failed: int
+    absent: int
+    head: str | None
+    files: int
+    bytes: int
+    faults: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenBundle(Displayed):
+    """A bundle of a study.
+
+    Attributes:
+        output: The archive or the folder.
+        written: Whether it was written; false for a plan, and where it was there with the same bytes.
+        unchanged: Whether it was there already with the same bytes.
+        sha256: The sha256 of the archive, or of `bundle.json` in a folder; null for a plan.
+        bytes: The size of the archive, or of all files in a folder; for a plan, of the records.
+        files: Number of files.
+        experiments: The experiments.
+        reports: The folders of the reports.
+        looks: Number of looks in the register of looks.
+        protocols: Number of registrations in the register of protocols.
+        left_out: Bytes by kind of what the experiments have and the bundle does not.
+        remarks: What a reader of the bundle will see or miss, as sentences.
+        faultless: Whether every record is the same as when it was written.
+        next: Suggested next commands.
+    """
+
+    schema: ClassVar[Schema] = Schema("bundle")
+
+    output: Path
+    written: bool
+    unchanged: bool
+    sha256: str | None
+    bytes: int
+    files: int
+    experiments: tuple[BundledExperiment, ...]
+    reports: tuple[str, ...]
+    looks: int
+    protocols: int
+    left_out: Mapping[str, int]
+    remarks: tuple[str, ...]
+    faultless: bool
+    next: tuple[NextCommand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePlan:
+    """What goes into a bundle.
+
+    Attributes:
+        request: The request.
+        workspace: The workspace of the experiments.
+        output: The archive or the folder.
+        records: The files of each experiment.
+        declared: What the authors declare.
+    """
+
+    request: BundleRequest
+    workspace: Workspace
+    output: Path
+    records: Mapping[ExperimentPaths, RecordFiles]
+    declared: DeclaredStudy
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether the output is a zip archive."""
+        return self.output.suffix == ARCHIVE
+
+
+@dataclass(frozen=True, slots=True)
+class StagedStudy:
+    """A bundle that is complete in its hidden folder.
+
+    Attributes:
+        manifest: Its manifest.
+        studies: Its experiments.
+        verification: The comparison of its records with their ledgers.
+        remarks: What readers should know, as sentences.
+    """
+
+    manifest: BundleManifest
+    studies: tuple[BundledStudy, ...]
+    verification: Verification
+    remarks: tuple[str, ...]
+
+
+def bundle(
+    request: BundleRequest, workspace: Workspace, observer: Observer | None = None
+) -> WrittenBundle:
+    """Write a bundle of some experiments; the same records give the same bytes.
+
+    Everything but the records is computed from the copied records. The output appears whole or not at
+    all. The looks at the test scores that the reports show are entered first.
+
+    Raises:
+        RlexpError: An experiment is unknown or under way, an option is wrong, a file holds a secret of
+            the environment, or the output cannot be written. Nothing is at the output then.
+    """
+    plan = _plan(request, workspace)
+    if request.dry_run:
+        return _outline(plan)
+    _check_free(plan)
+    if observer is not None:
+        observer.note(f"bundling {join_names(request.experiments)}")
+    _count_looks(plan)
+    try:
+        plan.output.parent.mkdir(parents=True, exist_ok=True)
+        with scratch(SCRATCH, plan.output.parent) as (hidden, _):
+            folder = hidden / plan.output.name
+            folder.mkdir()
+            staged = _stage(plan, folder)
+            return _publish(plan, staged, folder, hidden)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"{plan.output} cannot be written: {reason}; name another --output", code="unwritable"
+        ) from error
+
+
+def _plan(request: BundleRequest, workspace: Workspace) -> BundlePlan:
+    read_phase(request.phase)
+    workspace.make_allowed_importable()
+    names = list(dict.fromkeys(request.experiments))
+    experiments = [workspace.experiment(name) for name in names]
+    for paths in experiments:
+        _refuse_running(paths)
+    scans = [survey(paths) for paths in experiments]
+    for scan in scans:
+        _refuse_unfit(scan)
+    default = "+".join(paths.name for paths in experiments)[:80] + ARCHIVE
+    output = workspace.folder / (request.output or default)
+    _check_output(output, request, workspace)
+    return BundlePlan(
+        replace(request, experiments=tuple(paths.name for paths in experiments)),
+        workspace,
+        output,
+        {paths: record_files(paths, models=request.models) for paths in experiments},
+        _declared(request, workspace, scans),
+    )
+
+
+def _refuse_running(paths: ExperimentPaths) -> None:
+    if is_held(paths.lock):
+        raise HeldError(
+            f"a command trains runs of {paths.name} at this moment: wait for its end, or cancel it: "
+            f"rlexp cancel {shlex.quote(paths.name)}",
+            command=shlex.join(["rlexp", "cancel", paths.name]),
+        )
+
+
+def _refuse_unfit(scan: ExperimentScan) -> None:
+    records = [run.stored.record for run in scan.runs if run.stored is not None]
+    running = [r for r in records if r.state is State.RUNNING]
+    if running:
+        raise HeldError(
+            f"{format_count(len(running), 'run')} of {scan.paths.name} {'is' if len(running) == 1 else 'are'} "
+            f"under way: wait for the end; 'rlexp status {scan.paths.name}' shows it"
+        )
+    if not any(r.attempts for r in records):
+        raise RecordError(f"{scan.paths.name} has no run yet, so that there is nothing to bundle")
+
+
+def _check_output(output: Path, request: BundleRequest, workspace: Workspace) -> None:
+    records = workspace.layout.root.resolve()
+    if "\0" in str(output) or output.name in {"", ".."}:
+        raise ConfigError(f"--output={request.output!r} is not the name of a file or folder")
+    if output.is_symlink():
+        raise ConfigError(
+            f"{output} is a link, and nothing is written through links: name another --output"
+        )
+    if output.resolve().is_relative_to(records) or records.is_relative_to(output.resolve()):
+        raise ConfigError(
+            f"--output={request.output} is inside the folder of the records: name a path outside {records}"
+        )
+
+
+def _check_free(plan: BundlePlan) -> None:
+    """Refuse an output that would be replaced; an archive with the same bytes is found out later."""
+    if plan.is_archive:
+        if plan.output.is_dir():
+            raise ConfigError(f"{plan.output} is a folder: name another --output")
+        return
+    if not plan.output.exists():
+        return
+    replaceable = plan.output.is_dir() and (plan.output / BUNDLE_MANIFEST).is_file()
+    if not (replaceable and plan.request.force):
+        more = ", or replace it with --force" if replaceable else ""
+        raise ConfigError(f"{plan.output} exists: name another --output{more}")
+
+
+def _declared(
+    request: BundleRequest, workspace: Workspace, scans: Sequence[ExperimentScan]
+) -> DeclaredStudy:
+    """What the options say, else what `CITATION.cff` of the workspace says."""
+    citation = read_citation(workspace.folder)
+    typed = request.title or request.authors or request.license or request.published
+    authors = tuple(map(_author, request.authors)) or tuple(
+        CitedAuthor(name, orcid) for name, orcid in (citation.authors if citation else ())
+    )
+    title = request.title or (citation.title if citation else None)
+    names = join_names(scan.paths.name for scan in scans)
+    identifier = request.license or (citation.license if citation else None)
+    published = request.published or (citation.published if citation else None)
+    if identifier is not None and not LICENSE.fullmatch(identifier):
+        raise ConfigError(f"--license {identifier!r:.80} is no SPDX identifier, such as CC-BY-4.0")
+    if published is not None and not DAY.fullmatch(published):
+        raise ConfigError(f"--published {published!r:.80} is no day: write it as 2027-01-31")
+    if title is not None and len(title) > LONGEST_TITLE:
+        raise ConfigError(f"--title has more than {LONGEST_TITLE} characters")
+    return DeclaredStudy(
+        title=title or f"Records of {names}",
+        authors=authors,
+        license=identifier,
+        published=published or last_day(scans),
+        citation=citation is not None and not typed,
+    )
+
+
+def _author(text: str) -> CitedAuthor:
+    match = AUTHOR.fullmatch(text.strip())
+    orcid = ORCID.fullmatch(match["orcid"]) if match and match["orcid"] else None
+    if match is None or (match["orcid"] and orcid is None) or len(text) > LONGEST_TITLE:
+        raise ConfigError(
+            f"--author {text!r:.80} is no author: write a name, or a name and an ORCID: "
+            "'Ada Example <0000-0002-1825-0097>'"
+        )
+    return CitedAuthor(match["name"], f"https://orcid.org/{orcid['digits']}" if orcid else None)
+
+
+def _count_looks(plan: BundlePlan) -> None:
+    """Enter the looks that the reports of the bundle are, so that its register holds them."""
+    phase = read_phase(plan.request.phase)
+    for name in plan.request.experiments:
+        collect_evidence((name,), phase, plan.workspace, enter=True, brief=True)
+
+
+def _stage(plan: BundlePlan, folder: Path) -> StagedStudy:
+    """Make the whole bundle in a folder."""
+    _copy_records(plan, folder)
+    staged = unpacked_workspace(folder, plan.workspace.allowed)
+    scans = [
+        survey(staged.layout.experiment(name), in_place=False) for name in plan.request.experiments
+    ]
+    studies = bundled_studies(scans)
+    versions, places = read_versions([scan.paths for scan in scans])
+    reports, files, remarks = _reports(plan, staged)
+    verification = verify(None, None, staged)
+    specs = [spec for scan in scans for spec in specs_of(scan)]
+    code, missing_code = _code(plan, folder, places.commits)
+    manifest = BundleManifest(
+        writer=writer(),
+        ledgers=tuple(BundledLedger(study.experiment, study.head) for study in studies),
+        looks=verification.looks.head if verification.looks else None,
+        protocols=verification.protocols.head if verification.protocols else None,
+        reports=tuple(reports),
+        versions=computing_versions(),
+        requirements=_requirements(specs, versions[0].packages if versions else {}),
+        wheel=wheel_name(),
+        code=code,
+        declared=plan.declared,
+    )
+    files[wheel_name()] = pack_wheel()
+    names = [path for path in files if path.startswith("reports/")]
+    files |= write_documents(manifest, studies, versions, places, names)
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    listed = replace(manifest, files=tuple(_summed(folder)))
+    (folder / BUNDLE_MANIFEST).write_bytes(listed.encode())
+    remarks += [*missing_code, *_remarks(plan, studies, verification)]
+    if len(versions) > 1:
+        remarks.append(f"the attempts have {len(versions)} sets of versions: see versions.json")
+    if not versions:
+        remarks.append("no attempt recorded versions of packages")
+    if places.folders or places.hosts:
+        remarks.append(
+            f"the records name {format_count(len(places.folders), 'folder')} and "
+            f"{format_count(len(places.hosts), 'machine')} ({join_first_names([*places.hosts, *places.folders], 2)})"
+        )
+    return StagedStudy(listed, tuple(studies), verification, tuple(remarks))
+
+
+def _requirements(specs: Sequence[RunSpec], recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """The packages that repeat the runs, and Matplotlib where figures are to be drawn again."""
+    needed = needed_packages(specs, recorded)
+    drawing = {DRAWING} if can_draw() and DRAWING in recorded else set()
+    return tuple(sorted({*needed, *drawing}))
+
+
+def _copy_records(plan: BundlePlan, folder: Path) -> None:
+    layout = unpacked_workspace(folder).layout
+    for paths, files in plan.records.items():
+        target = layout.experiment(paths.name)
+        for path in files.bundled:
+            copy_file(paths.folder / path, target.folder / path)
+        if files.policies:
+            target.left_out.write_bytes(left_out_bytes(files.policies))
+        # A command that began meanwhile may have changed files of which some are copied.
+        _refuse_running(paths)
+    for register in (plan.workspace.layout.looks, plan.workspace.layout.protocols):
+        if register.exists():
+            copy_file(register, layout.root / register.name)
+    for name in settings_files(plan.workspace.folder):
+        copy_file(plan.workspace.folder / name, folder / name)
+    if plan.declared.citation:
+        copy_file(plan.workspace.folder / CITATION_FILE, folder / CITATION)
+
+
+def _reports(
+    plan: BundlePlan, staged: Workspace
+) -> tuple[list[BundledReport], dict[str, bytes], list[str]]:
+    """The reports of the bundle, their files, and why there is none of all experiments together."""
+    request, drawing = plan.request, can_draw()
+    names = request.experiments
+    reports, files, remarks = list[BundledReport](), dict[str, bytes](), list[str]()
+    for targets in [*((name,) for name in names), *([names] if len(names) > 1 else [])]:
+        asked = BundledReport(
+            report_folder(targets), targets, request.phase or "", request.overrides
+        )
+        try:
+            computed = compute_bundled_report(asked, staged)
+        except RlexpError as error:
+            # Experiments of one study may be impossible to compare, as with unequal budgets.
+            if len(targets) == 1:
+                raise
+            remarks.append(f"there is no report of all experiments together: {error}")
+            continue
+        reports.append(computed.report)
+        files |= render_bundled_report(computed, linked=drawing, drawn=drawing)
+    if not drawing:
+        remarks.append("there are no figures: matplotlib is not installed; their data are there")
+    return reports, files, remarks
+
+
+def _code(plan: BundlePlan, folder: Path, commits: Sequence[str]) -> tuple[bool, list[str]]:
+    """Whether the code was bundled, and what is missing of it."""
+    if not plan.request.code:
+        if not commits:
+            return False, []
+        return False, ["the code of the runs is not in the bundle (--code adds the repository)"]
+    absent = pack_code(plan.workspace.folder, folder / CODE, commits)
+    if absent:
+        return True, [
+            f"the repository lacks {join_first_names([c[:12] for c in absent], 3)}, which runs recorded"
+        ]
+    return True, []
+
+
+def _remarks(
+    plan: BundlePlan, studies: Sequence[BundledStudy], verification: Verification
+) -> Iterator[str]:
+    for study in studies:
+        if study.parents:
+            yield (
+                f"{format_count(study.parents, 'run')} that {study.experiment} continues "
+                f"{'is' if study.parents == 1 else 'are'} not in the bundle: name that experiment too"
+            )
+    others = _others(plan, verification)
+    if others:
+        yield (
+            f"the registers are whole, so that they also name {join_first_names(others, 3)}, which "
+            f"{'is' if len(others) == 1 else 'are'} not in the bundle"
+        )
+    if not plan.declared.authors:
+        yield "no author is named: add --author, or a file CITATION.cff"
+    if plan.declared.license is None:
+        yield "no license is named: add --license, such as CC-BY-4.0"
+
+
+def _others(plan: BundlePlan, verification: Verification) -> list[str]:
+    """Other experiments that the registers name."""
+    names = (
+        {p.protocol for p in verification.protocols.protocols} if verification.protocols else set()
+    )
+    # The verification names a register that cannot be read.
+    with suppress(RecordError):
+        names |= {look.experiment for look in read_looks(plan.workspace.layout).looks}
+    return sorted(names - set(plan.request.experiments))
+
+
+def _summed(folder: Path) -> Iterator[BundledFile]:
+    """Every file of a folder with its sum.
+
+    Raises:
+        RecordError: A file holds the value of a secret variable of the environment.
+    """
+    secrets = [v.encode() for v in secret_values(os.environ) if len(v) >= SHORTEST_SECRET]
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        name = path.relative_to(folder).as_posix()
+        with path.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+        if secrets:
+            content = path.read_bytes()
+            if any(secret in content for secret in secrets):
+                raise RecordError(
+                    f"{name} holds the value of a secret variable of this environment, and a bundle is "
+                    "public: remove the run, or unset a variable that is no secret"
+                )
+        yield BundledFile(name, path.stat().st_size, digest)
+
+
+def _publish(plan: BundlePlan, staged: StagedStudy, folder: Path, hidden: Path) -> WrittenBundle:
+    """Give the bundle its name, in one step."""
+    paths = [*(file.path for file in staged.manifest.files), BUNDLE_MANIFEST]
+    if plan.is_archive:
+        packed = hidden / f"packed{ARCHIVE}"
+        write_archive(packed, folder, paths)
+        sha256, size = _sum_of(packed), packed.stat().st_size
+        unchanged = plan.output.is_file() and _sum_of(plan.output) == sha256
+        if plan.output.exists() and not unchanged and not plan.request.force:
+            raise ConfigError(
+                f"{plan.output} exists with other content: name another --output, or replace it with "
+                "--force"
+            )
+        if not unchanged:
+            # Content before name: after a power cut, the archive is whole or absent.
+            sync(packed)
+            packed.replace(plan.output)
+    else:
+        sha256, unchanged = _sum_of(folder / BUNDLE_MANIFEST), False
+        size = sum((folder / path).stat().st_size for path in paths)
+        for path in paths:
+            sync(folder / path)
+        if plan.output.exists():
+            plan.output.rename(hidden / "replaced")
+        folder.rename(plan.output)
+    sync(plan.output.parent)
+    return _outcome(plan, staged, sha256, size, len(paths), unchanged=unchanged)
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _outcome(
+    plan: BundlePlan, staged: StagedStudy, sha256: str, size: int, files: int, *, unchanged: bool
+) -> WrittenBundle:
+    verification = staged.verification
+    faults = {e.experiment: e.faults for e in verification.experiments}
+    name = os.path.relpath(plan.output, plan.workspace.folder)
+    name = name if plan.is_archive or "/" in name else f"./{name}"
+    return WrittenBundle(
+        output=plan.output,
+        written=not unchanged,
+        unchanged=unchanged,
+        sha256=sha256,
+        bytes=size,
+        files=files,
+        experiments=tuple(_experiments(plan, staged.studies, faults)),
+        reports=tuple(report.folder for report in staged.manifest.reports),
+        looks=verification.looks.looks if verification.looks else 0,
+        protocols=verification.protocols.registrations if verification.protocols else 0,
+        left_out=_left_out(plan),
+        remarks=staged.remarks,
+        faultless=verification.faultless,
+        next=(
+            NextCommand(
+                why="check it as a reader does",
+                command=shlex.join(["rlexp", "verify", name, *plan.workspace.permission]),
+            ),
+        ),
+    )
+
+
+def _experiments(
+    plan: BundlePlan, studies: Sequence[BundledStudy], faults: Mapping[str, int]
+) -> Iterator[BundledExperiment]:
+    files = {paths.name: f.bundled for paths, f in plan.records.items()}
+    for study in studies:
+        bundled = files[study.experiment]
+        yield BundledExperiment(
+            experiment=study.experiment,
+            planned=study.planned,
+            scored=study.scored,
+            failed=study.failed,
+            absent=study.absent,
+            head=study.head,
+            files=len(bundled),
+            bytes=sum(bundled.values()),
+            faults=faults.get(study.experiment, 0),
+            summary=str(study),
+        )
+
+
+def _left_out(plan: BundlePlan) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for files in plan.records.values():
+        for kind, size in files.kept_back.items():
+            kinds[kind] = kinds.get(kind, 0) + size
+    return dict(sorted(kinds.items()))
+
+
+def _outline(plan: BundlePlan) -> WrittenBundle:
+    """The bundle as it would be written; the sizes are those of the records."""
+    studies = bundled_studies([survey(paths) for paths in plan.records])
+    experiments = tuple(_experiments(plan, studies, {}))
+    words = ["rlexp", "bundle", *plan.request.experiments]
+    return WrittenBundle(
+        output=plan.output,
+        written=False,
+        unchanged=False,
+        sha256=None,
+        bytes=sum(e.bytes for e in experiments),
+        files=sum(e.files for e in experiments),
+        experiments=experiments,
+        reports=(),
+        looks=0,
+        protocols=0,
+        left_out=_left_out(plan),
+        remarks=(),
+        faultless=True,
+        next=(NextCommand(why="write it", command=shlex.join(words)),)
+        if not _is_special(plan)
+        else (),
+    )
+
+
+def _is_special(plan: BundlePlan) -> bool:
+    """Whether the request has options, which a short suggested command would drop."""
+    default = BundleRequest(experiments=plan.request.experiments, dry_run=True)
+    return plan.request != default
