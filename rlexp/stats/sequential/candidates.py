@@ -7,10 +7,13 @@ were kept before and γ sums to at most 1, and it is kept where its e-value reac
 
 The e-value is the wealth of a gambler who starts with 1 and bets on the sign of every paired
 difference. The null hypothesis is that a fresh seed is won with a probability that is not above
-that of a loss. No distribution of scores is assumed. Among all bets on the signs, the gambler makes
-those of Pascal's problem of points: he bets that the candidate wins w seeds before it loses ℓ + 1.
-This reaches 1 / α_t with the highest probability that w + ℓ seeds allow (Neyman and Pearson), and a
-candidate that is no better costs few seeds.
+that of a loss. No distribution of scores is assumed. The gambler bets on one outcome of Pascal's problem
+of points: that the candidate wins w seeds before it loses ℓ + 1. Of all tests of w + ℓ signs with
+the same probability of a false keep, this one keeps better candidates most often (Neyman and
+Pearson 1933), and a candidate that is no better costs few seeds.
+
+The level holds at any stopping time where every candidate has fresh seeds on both sides. On common
+seeds, `docs/decisions/0030-candidates-by-e-values.md` shows when it holds.
 
 Shapes: n seeds, in their fixed order. Scores are in the units of the measure; greater is better.
 """
@@ -25,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlexp.stats.sequential.design import ROUNDING
 
 Signs = NDArray[np.int8]
-Mask = NDArray[np.bool_]
+Codes = NDArray[np.int8]
 Counts = NDArray[np.int64]
 
 HALF_SPENT = 50
@@ -55,6 +58,10 @@ class CandidateReason(StrEnum):
     OUT_OF_REACH = "out_of_reach"
     BUDGET_SPENT = "budget_spent"
     MORE_SEEDS = "more_seeds"
+
+
+REASONS = tuple(CandidateReason)
+"""The reasons in the order of the codes of `decide`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,8 +198,8 @@ def candidate_level(design: StreamDesign, number: int, kept_before: int) -> floa
 def keep_rule(level: float, seeds: int) -> KeepRule | None:
     """The rule with most losses whose level is at most a given one and that fits into the seeds.
 
-    More losses always give more power. Among the rules with so many losses, it is the one with
-    fewest wins.
+    More losses nearly always give more power: the rounding of the wins takes 2 points at most. Among
+    the rules with so many losses, it is the one with fewest wins.
 
     Args:
         level: Largest probability of a false keep.
@@ -201,13 +208,16 @@ def keep_rule(level: float, seeds: int) -> KeepRule | None:
     Returns:
         None where not even a win on every seed is rare enough.
     """
-    best = None
-    for losses in range(seeds):
-        fitting = (KeepRule(wins=wins, losses=losses) for wins in range(1, seeds - losses + 1))
-        rule = next((rule for rule in fitting if rule.level <= level), None)
-        if rule is None:
-            break
-        best = rule
+    best, count, losses, patterns = None, 0, 0, 1
+    # `patterns` of the 2^count patterns of wins and losses have at most `losses` losses.
+    while count <= seeds:
+        if patterns / (1 << count) <= level:
+            best = KeepRule(wins=count - losses, losses=losses)
+            losses += 1
+            patterns += comb(count, losses)
+        else:
+            patterns = 2 * patterns - comb(count, losses)
+            count += 1
     return best
 
 
@@ -278,6 +288,56 @@ def worse_e_value(won: int, lost: int) -> float:
     return total / ((bets + 1) * comb(bets, lost))
 
 
+def decide(signs: Signs, level: float, design: StreamDesign) -> tuple[Codes, Counts]:
+    """Judge candidates of the same level at once: `judge` is this for one candidate.
+
+    Args:
+        signs: Signs of `seed_signs` in the order of the seeds, of shape (…, n).
+        level: The level of all these candidates.
+        design: The design of the stream.
+
+    Returns:
+        The position in `REASONS` after the deciding seed, or after the last; and the number of
+        seeds until then; both of shape (…).
+    """
+    rule = keep_rule(level, design.seeds)
+    seeds = signs[..., : design.seeds]
+    before_the_first = np.zeros((*seeds.shape[:-1], 1), dtype=np.int64)
+    counts = [np.cumsum(seeds == sign, axis=-1, dtype=np.int64) for sign in (1, -1)]
+    won, lost = (np.concatenate([before_the_first, count], axis=-1) for count in counts)
+    codes = _codes(won, lost, rule, design)
+    decided = codes != REASONS.index(CandidateReason.MORE_SEEDS)
+    used = np.where(decided.any(axis=-1), decided.argmax(axis=-1), seeds.shape[-1])
+    return np.take_along_axis(codes, used[..., None], axis=-1)[..., 0], used
+
+
+def _codes(won: Counts, lost: Counts, rule: KeepRule | None, design: StreamDesign) -> Codes:
+    """Position in `REASONS` after 0 to n seeds, of shape (…, n + 1) as the counts."""
+    used = np.arange(won.shape[-1])
+    # No count reaches so many wins, and none is so low as to be a loss too many.
+    wins, losses = (design.seeds + 1, design.seeds) if rule is None else (rule.wins, rule.losses)
+    conditions = {
+        CandidateReason.BETTER: won >= wins,
+        CandidateReason.WORSE: lost >= _worse_from(design)[won],
+        CandidateReason.BUDGET_SPENT: np.broadcast_to(used >= design.seeds, won.shape),
+        CandidateReason.OUT_OF_REACH: (lost > losses) | (wins - won > design.seeds - used),
+    }
+    codes = [REASONS.index(reason) for reason in conditions]
+    more = REASONS.index(CandidateReason.MORE_SEEDS)
+    return np.select(list(conditions.values()), codes, more).astype(np.int8)
+
+
+def _worse_from(design: StreamDesign) -> Counts:
+    """The fewest losses that show a worse candidate, for 0 to N wins, of shape (N + 1,)."""
+    fewest, lost = [], 0
+    for won in range(design.seeds + 1):
+        # A further win never makes fewer losses enough.
+        while won + lost <= design.seeds and worse_e_value(won, lost) < 1 / design.alpha:
+            lost += 1
+        fewest.append(lost if won + lost <= design.seeds else design.seeds + 1)
+    return np.array(fewest)
+
+
 def judge(
     candidate_scores: ArrayLike, champion_scores: ArrayLike, level: float, design: StreamDesign
 ) -> CandidateJudgement:
@@ -301,21 +361,19 @@ def judge(
     signs = seed_signs(candidate_scores, champion_scores, design.margin)
     if signs.ndim != 1:
         raise ValueError(f"scores have the shape {signs.shape}: they must be a list of seeds")
+    code, used = decide(signs, level, design)
+    reason, seeds = REASONS[code], signs[:used]
+    won, lost = int((seeds > 0).sum()), int((seeds < 0).sum())
     rule = keep_rule(level, design.seeds)
-    won = lost = used = 0
-    reason = _reason(rule, design, won, lost, used)
-    while reason is CandidateReason.MORE_SEEDS and used < len(signs):
-        won, lost, used = won + int(signs[used] > 0), lost + int(signs[used] < 0), used + 1
-        reason = _reason(rule, design, won, lost, used)
     return CandidateJudgement(
         state=_STATES[reason],
         e_value=1.0 if rule is None else rule.e_value(won, lost),
         threshold=1 / level,
-        seeds_used=used,
+        seeds_used=int(used),
         reason=reason,
         won=won,
         lost=lost,
-        tied=used - won - lost,
+        tied=int(used) - won - lost,
         rule=rule,
     )
 
@@ -327,17 +385,3 @@ _STATES = {
     CandidateReason.BUDGET_SPENT: CandidateState.UNDECIDED,
     CandidateReason.MORE_SEEDS: CandidateState.CONTINUE,
 }
-
-
-def _reason(
-    rule: KeepRule | None, design: StreamDesign, won: int, lost: int, used: int
-) -> CandidateReason:
-    if rule is not None and won >= rule.wins:
-        return CandidateReason.BETTER
-    if worse_e_value(won, lost) >= 1 / design.alpha:
-        return CandidateReason.WORSE
-    if used >= design.seeds:
-        return CandidateReason.BUDGET_SPENT
-    if rule is None or lost > rule.losses or rule.wins - won > design.seeds - used:
-        return CandidateReason.OUT_OF_REACH
-    return CandidateReason.MORE_SEEDS
