@@ -94,7 +94,7 @@ def propose(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Keep a candidate only if tuning seeds show that it is better than the champion."""
+    """Keep a candidate only if it is shown to be better than the champion."""
     of_beginning = {
         "--alpha": alpha,
         "--candidates": candidates,
