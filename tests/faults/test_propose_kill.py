@@ -1,6 +1,7 @@
 """A proposal that is killed comes to the same decision and the same register."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ BEGIN = (
     *("seeds.tuning=4", "--alpha", "0.9", "--candidates", "2"),
 )
 CANDIDATE = ("propose", "s", "algorithm.learning_rate=3e-2", "algorithm.n_epochs=20", "--json")
+
+
+def has_lines(register: Path, lines: int) -> bool:
+    """Whether a register has so many complete lines."""
+    return register.read_bytes().count(b"\n") >= lines
 
 
 def content(folder: Path) -> list[tuple[Any, ...]]:
@@ -44,7 +50,7 @@ def test_a_killed_proposal_ends_with_the_same_decision(tmp_path: Path) -> None:
         register = folder / "runs" / "s" / "candidates.jsonl"
         for lines in (2, 3, 4):
             command = study.start(*CANDIDATE)
-            wait_until(lambda lines=lines: register.read_bytes().count(b"\n") >= lines)
+            wait_until(partial(has_lines, register, lines))
             command.kill()
             command.wait()
         code, output = study.give(*CANDIDATE)

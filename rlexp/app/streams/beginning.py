@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log2
 
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.streams.candidate_code import clean_commit, tree_of
@@ -20,7 +19,12 @@ from rlexp.protocol.space import Space
 from rlexp.protocol.sweep import PROPOSALS, Sweep, SweepPlan
 from rlexp.records.selection import DEFAULT
 from rlexp.records.stream import StreamBeginning
-from rlexp.stats.sequential.candidates import StreamDesign, candidate_level, fewest_seeds
+from rlexp.stats.sequential.candidates import (
+    StreamDesign,
+    candidate_level,
+    fewest_seeds,
+    least_seeds,
+)
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.runs import read_definition, write_experiment
@@ -149,7 +153,7 @@ def _design(request: StreamRequest, composed: ComposedCandidate) -> StreamDesign
         raise ConfigError(str(error), code="out_of_range") from error
     if fewest_seeds(design, 1, 0) is None:
         level = candidate_level(design, 1, 0)
-        least = ceil(-log2(level))
+        least = least_seeds(level)
         raise ConfigError(
             f"{TUNING_SEEDS}={design.seeds} can never keep the first candidate, whose level is "
             f"{level:.3g}: it takes {least} seeds, all of them won; {TUNING_SEEDS}={least + 6} "

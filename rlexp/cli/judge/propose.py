@@ -94,7 +94,7 @@ def propose(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Keep a candidate only if tuning seeds show that it is better than the champion."""
+    """Judge a candidate against the champion, on tuning seeds."""
     of_beginning = {
         "--alpha": alpha,
         "--candidates": candidates,

@@ -250,3 +250,46 @@ def test_the_winner_of_a_stream_is_trained_again_as_an_ordinary_run(stream: Path
         SweepTrial("s", None), ("seeds.root=3", "experiment=again"), Workspace.here(folder=stream)
     )
     assert [None] == [c.code for c in request.experiment.configurations]
+
+
+@pytest.mark.parametrize("lines", [2, -1])
+def test_a_command_after_a_kill_comes_to_the_same_decision(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    """Killed after the line that opens a candidate, or before its decision, the same command decides alike."""
+    warm_up(monkeypatch, separate_process)
+    before = read_stream(copied)
+    written = copied.candidates.read_bytes().splitlines(keepends=True)
+    copied.candidates.write_bytes(b"".join(written[:lines]))
+    if lines == 2:
+        # The trial of the candidate is written after the line of the register.
+        first = copied.trials.read_bytes().splitlines(keepends=True)[0]
+        copied.trials.write_bytes(first)
+    folder = copied.folder.parents[1]
+    again = rlexp(folder, "propose", "s", *BETTER, "--json", "-q")
+    assert "kept" == again.document("stream")["answer"], again.err
+    after = read_stream(copied)
+    assert [replace(d, time=0.0) for d in before.decisions.values()] == [
+        replace(d, time=0.0) for d in after.decisions.values()
+    ]
+    assert {i: s.score for i, s in before.scored.items()} == {
+        i: s.score for i, s in after.scored.items()
+    }
+    assert 1 == len(after.candidates)
+    assert 2 == len(copied.trials.read_bytes().splitlines())
+    assert 0 == typed(folder, "verify", "s").code
+
+
+def test_another_candidate_waits_for_the_open_one(copied: ExperimentPaths) -> None:
+    """While a candidate is open, another one is refused, and the message has the command that finishes it."""
+    written = copied.candidates.read_bytes().splitlines(keepends=True)
+    copied.candidates.write_bytes(b"".join(written[:-1]))
+    folder = copied.folder.parents[1]
+    with pytest.raises(RecordError, match="rlexp propose s --continue"):
+        rlexp(folder, "propose", "s", "algorithm.gamma=0.9")
+    with pytest.raises(RecordError, match="rlexp propose s --continue"):
+        rlexp(folder, "propose", "s", "--final")
+    assert (
+        "kept"
+        == rlexp(folder, "propose", "s", "--continue", "--json").document("stream")["answer"]
+    )
