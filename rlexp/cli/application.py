@@ -31,6 +31,7 @@ COMMANDS = {
     "register": "judge.register:register",
     "evaluate": "judge.evaluate:evaluate",
     "gate": "judge.gate:gate",
+    "ablate": "judge.ablate:ablate",
     "reproduce": "exchange.reproduce:reproduce",
     "cancel": "train.cancel:cancel",
     "rm": "order.remove:remove",

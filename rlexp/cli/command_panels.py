@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, Sequence[str]] = {
     "Train": ("run", "sweep", "extend", "resume", "cancel", "worker"),
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
-    "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate"),
+    "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate", "ablate"),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "reproduce", "verify"),
     "Set up": ("demo", "init", "config", "doctor"),

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+from rlexp.protocol.identity import digest
+
 Contrast = tuple[str, str]
 """The label with the new value of a parameter, then the label with the old one."""
 
@@ -113,3 +115,20 @@ def _contrast(value: Any) -> Contrast | None:
         return None
     first, second = map(str, value)
     return first, second
+
+
+PURPOSE = "root of an ablation"
+"""A part of what is hashed, so that no other hash of the same values is this root."""
+DIGITS = 12
+"""Hexadecimal digits of a root: 48 bits, which every JSON reader keeps exactly."""
+
+
+def root_of_ablation(old: str, new: str, root: int) -> int:
+    """The root of the test seeds of an ablation, which nothing was chosen on.
+
+    Args:
+        old: The fingerprint of the first configuration.
+        new: The fingerprint of the second configuration.
+        root: The root of the seeds with which they were trained before.
+    """
+    return int(digest([PURPOSE, old, new, root])[:DIGITS], 16)

@@ -1,6 +1,7 @@
 """The file of an ablation: what it compares, written before its first run."""
 
 import os
+import shlex
 from dataclasses import replace
 
 from rlexp.errors import RecordError
@@ -62,3 +63,31 @@ def check_ablation(paths: ExperimentPaths, ablation: Ablation) -> Ablation | Non
         f"another name: experiment={paths.name}-2",
         key="experiment",
     )
+
+
+def ablation_command(paths: ExperimentPaths) -> tuple[str, ...] | None:
+    """The command that continues the ablation of an experiment; None for any other experiment."""
+    if not paths.ablation.exists():
+        return None
+    try:
+        ablation = read_ablation(paths)
+    except RecordError:
+        ablation = None
+    # A damaged file still marks the experiment.
+    return ("rlexp", "ablate", "SWEEP") if ablation is None else ablation.command
+
+
+def refuse_ablation(paths: ExperimentPaths) -> None:
+    """Refuse to test the runs of an ablation by another design.
+
+    Raises:
+        RecordError: It is an ablation; the message has its command.
+    """
+    if command := ablation_command(paths):
+        again = shlex.join(command)
+        raise RecordError(
+            f"{paths.name} is an ablation, whose comparisons were declared in advance: continue it "
+            f"with {again}",
+            command=again,
+            key=paths.name,
+        )

@@ -388,12 +388,6 @@ def make_design(
         ConfigError: There are fewer than two labels, a label lacks a task, a task has no anchors,
             or no interim analysis of the design could decide anything.
     """
-    families = get_args(Family)
-    if family not in families:
-        raise ConfigError(
-            f"there is no family {family!r}{did_you_mean(family, families)} "
-            f"(there are: {', '.join(families)})",
-        )
     if len(evidence.labels) < 2:
         raise ConfigError("a comparison needs two labels: start rlexp run algorithm=first,second")
     design = FrozenDesign(
@@ -448,10 +442,29 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
         lacking = set(design.tasks) - {cell.task for cell in evidence.of_label(label)}
         if lacking:
             raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
+    check_decidable(design, "--interims")
+
+
+def check_decidable(design: FrozenDesign, more: str) -> None:
+    """Refuse a design that can decide no pair.
+
+    Args:
+        design: The design.
+        more: The option that allows more interim analyses.
+
+    Raises:
+        ConfigError: No interim analysis can decide anything.
+    """
+    families = get_args(Family)
+    if design.family not in families:
+        raise ConfigError(
+            f"there is no family {design.family!r}{did_you_mean(design.family, families)} "
+            f"(there are: {', '.join(families)})",
+        )
     if smallest_decidable_interim(design.test) is None:
         raise ConfigError(
             f"{design.interims} interim analyses with {design.group} seeds cannot decide any pair at "
-            f"alpha={design.alpha:g}: use a larger --group or more --interims",
+            f"alpha={design.alpha:g}: use a larger --group or more {more}",
         )
 
 

@@ -117,9 +117,7 @@ def _moves(effect: Effect, *, back: bool = False) -> str:
 
 
 def _harm(effects: AblationEffects, harmful: Sequence[ChangeEffects]) -> list[str]:
-    return [
-        f"{change.name} harms: {_fact(effects, change)}." for change in harmful[:MOST_NAMED]
-    ]
+    return [f"{change.name} harms: {_fact(effects, change)}." for change in harmful[:MOST_NAMED]]
 
 
 def _alone(effects: AblationEffects, helpful: Sequence[ChangeEffects]) -> list[str]:

@@ -24,6 +24,17 @@ Blocks = Mapping[str, Sequence[NDArray[np.float64]]]
 """Groups of scores in the order of the seeds, by label; greater is better."""
 
 
+INTERACTIONS: Mapping[tuple[str, str], str] = {
+    ("better", "worse"): "helps together with the other changes, and harms alone",
+    ("worse", "better"): "helps alone, and harms together with the other changes",
+    ("better", "equal"): "helps together with the other changes; no effect alone was found",
+    ("equal", "better"): "helps alone; no effect beside the other changes was found",
+    ("worse", "equal"): "harms together with the other changes; no effect alone was found",
+    ("equal", "worse"): "harms alone; no effect beside the other changes was found",
+}
+"""What the decisions on a change say, in place and alone, where they differ."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """What one change does to the score, while everything else stays equal.
@@ -254,17 +265,4 @@ def _interaction(left_out: Effect | None, added: Effect | None) -> str | None:
     """What the two effects of a change say together; None where they agree or are open."""
     if left_out is None or added is None or left_out == added:
         return None
-    match (left_out.decision, added.decision):
-        case ("better", "worse"):
-            return "helps together with the other changes, and harms alone"
-        case ("worse", "better"):
-            return "helps alone, and harms together with the other changes"
-        case ("better", "equal"):
-            return "helps together with the other changes; no effect alone was found"
-        case ("equal", "better"):
-            return "helps alone; the other changes make up for it"
-        case ("worse", "equal"):
-            return "harms together with the other changes; no effect alone was found"
-        case ("equal", "worse"):
-            return "harms alone; the other changes make up for it"
-    return None
+    return INTERACTIONS.get((left_out.decision, added.decision))

@@ -31,16 +31,14 @@ def seed_blocks(
         seeds = range(number * group, (number + 1) * group)
         # An incomplete group is not tested: the design fixes how many scores
         # each interim analysis uses.
-        if not all(seed in scores for scores in by_task for seed in seeds):
+        if not by_task or not all(seed in scores for scores in by_task for seed in seeds):
             break
         # Seeds are the units of the test: each contributes one score, its mean over the tasks.
         blocks.append(np.asarray([np.mean([s[seed] for s in by_task]) for seed in seeds]))
     return blocks
 
 
-def _by_seed(
-    cell: LabelTaskRuns, anchors: Mapping[str, tuple[float, float]]
-) -> dict[int, float]:
+def _by_seed(cell: LabelTaskRuns, anchors: Mapping[str, tuple[float, float]]) -> dict[int, float]:
     low, high = anchors.get(cell.task, (0.0, 1.0))
     scores = {m.record.spec.seed: m.score for m in cell.members}
     if cell.worst is not None:

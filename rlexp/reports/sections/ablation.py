@@ -1,7 +1,8 @@
 """The section of ablations: what each change between two configurations does, and what did it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rlexp.metrics.estimate_text import possible
 from rlexp.reports.analysis.ablation_answer import ablation_answer, ablation_basis
@@ -73,9 +74,7 @@ def ablation_blocks(effects: AblationEffects, *, alone: bool) -> Iterator[Block]
 
 def _table(effects: AblationEffects, suffix: str) -> Table:
     changes = effects.changes
-    shown = [
-        (title, name) for name, title in _titles(effects).items() if _any(changes, name)
-    ]
+    shown = [(title, name) for name, title in _titles(effects).items() if _any(changes, name)]
     columns = [
         TableColumn(title="change"),
         TableColumn(title=effects.total.second),
@@ -89,8 +88,8 @@ def _table(effects: AblationEffects, suffix: str) -> Table:
     rows = [
         (
             change.name,
-            _values(change.old),
-            _values(change.new),
+            values_text(change.old),
+            values_text(change.new),
             *([change.importance] if has_importance else []),
             *(v for _, name in shown for v in _cells(getattr(change, name))),
             "; ".join(filter(None, [change.interaction, change.remark])) or None,
@@ -99,9 +98,7 @@ def _table(effects: AblationEffects, suffix: str) -> Table:
     ]
     blank = (None,) * (len(shown) - 1) * 2
     importance = (None,) if has_importance else ()
-    rows.append(
-        ("all changes", None, None, *importance, *_cells(effects.total), *blank, None)
-    )
+    rows.append(("all changes", None, None, *importance, *_cells(effects.total), *blank, None))
     return without_empty_remarks(
         Table(
             name=f"ablation{suffix}",
@@ -133,9 +130,8 @@ def _cells(effect: Effect | None) -> tuple[Value, Value]:
     return effect.difference, DECISIONS[effect.decision]
 
 
-def _values(values: object) -> str:
+def values_text(values: Mapping[str, Any]) -> str:
     """The values of a change: of a single key alone, of several keys with their names."""
-    assert isinstance(values, dict) or hasattr(values, "items")
     items = list(values.items())
     if len(items) == 1:
         return _value(items[0][1])
