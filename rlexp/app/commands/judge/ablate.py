@@ -47,7 +47,7 @@ from rlexp.config.compose import compose
 from rlexp.config.report_settings import read_report
 from rlexp.config.validate import validate
 from rlexp.errors import ConfigError, RecordError
-from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.experiment import Experiment, Failures
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.ablation import AblatedChange, root_of_ablation
 from rlexp.reports.analysis.ablation_answer import ablation_answer, ablation_basis
@@ -273,7 +273,7 @@ def _check_words(words: AblationWords) -> None:
 
 def _experiment_settings(
     words: AblationWords, source: AblationSource, workspace: Workspace
-) -> tuple[str, str, int]:
+) -> tuple[str, Failures, int]:
     """The name of the experiment, the treatment of failed runs, and the root of its seeds."""
     composed = compose(list(words.settings), workspace.folder)
     if len(composed) > 1:

@@ -24,7 +24,7 @@ from rlexp.records.selection import DEFAULT, TUNED
 from rlexp.reports.evidence.sweeps import ImportanceByMethod
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.runs import read_definition
+from rlexp.store.runs import read_definition, read_experiment
 from rlexp.store.sweeps import read_selection, read_trials
 
 BASE, CHANGED = "base", "changed"
@@ -271,7 +271,7 @@ def _recorded(
     """
     target = read_target(text)
     paths = workspace.experiment(target.experiment)
-    experiment = read_definition(paths)
+    experiment = read_experiment(paths)
     refuse_imported(experiment)
     refuse_older(experiment)
     labels = list(dict.fromkeys(c.label for c in experiment.configurations))
