@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rlexp.app.commands.judge.ablate import AblationOutcome, AblationOutline
     from rlexp.console import Console
-    from rlexp.reports.analysis.ablation_effects import AblationEffects, ChangeEffects, Effect
+    from rlexp.reports.analysis.ablation_effects import AblationEffects, Effect
     from rlexp.reports.drawing.blocks import Table
 
 ArgumentsArgument = Annotated[
@@ -128,6 +128,8 @@ def show_ablation(
         console.paragraph(result.basis)
         console.line()
         console.blocks((short_table(result.effects),))
+        for text in _remarks(result.effects):
+            console.paragraph(text)
         for text in _warnings(result.effects):
             console.paragraph(f"Warning: {text}", style="yellow")
     console.line()
@@ -242,15 +244,15 @@ def _warnings(effects: "AblationEffects") -> Iterator[str]:
 
     texts = dict.fromkeys(e.warning for e in effects.effects if e.warning is not None)
     yield from (first_sentence(text)[0] for text in texts)
+
+
+def _remarks(effects: "AblationEffects") -> Iterator[str]:
+    """Interactions, and missing comparisons."""
     for change in effects.changes:
-        yield from _remarks(change)
-
-
-def _remarks(change: "ChangeEffects") -> Iterator[str]:
-    if change.interaction is not None:
-        yield f"{change.name} {change.interaction}."
-    if change.remark is not None:
-        yield f"{change.name}: {change.remark}."
+        if change.interaction is not None:
+            yield f"{change.name} {change.interaction}."
+        if change.remark is not None:
+            yield f"{change.name}: {change.remark}."
 
 
 def _cost(result: "AblationOutcome") -> Iterator[str]:
