@@ -22,7 +22,7 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import LastCommand, read_last_command
-from rlexp.app.results import Schema
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.request import RequestedSweep, read_sweep, split_definition
 from rlexp.app.sweeps.state import ReadOnlyLedger
 from rlexp.app.sweeps.state import restore_sweep as take_up
