@@ -117,7 +117,7 @@ def _show_lines(lines: Iterable[str], console: HtmlConsole) -> None:
 
 
 def _show_ablation(outcome: "AblationOutcome", console: HtmlConsole) -> None:
-    from rlexp.reports.sections.ablation import ablation_blocks
+    from rlexp.reports.analysis.ablation_blocks import ablation_blocks
 
     console.blocks([*ablation_blocks(outcome.effects, alone=True)])
 

@@ -120,7 +120,7 @@ def show_ablation(
             console.line(line)
         return
     if full:
-        from rlexp.reports.sections.ablation import ablation_blocks
+        from rlexp.reports.analysis.ablation_blocks import ablation_blocks
 
         console.blocks(tuple(ablation_blocks(result.effects, alone=True)))
     else:
@@ -233,7 +233,7 @@ def _effect(effect: "Effect | None") -> str:
 
 def _moved(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> str:
     """The values of a change (`0.0003 → 0.01`)."""
-    from rlexp.reports.sections.ablation import values_text
+    from rlexp.reports.analysis.ablation_blocks import values_text
     from rlexp.text import shorten_middle
 
     return shorten_middle(f"{values_text(old)} → {values_text(new)}", LONGEST_VALUES)
