@@ -26,7 +26,7 @@ Score = Callable[[frozenset[int]], float]
 """The mean score of a configuration with some of the changes, in standard deviations."""
 
 GROUP, INTERIMS, ALPHA = 5, 5, 0.05
-REPETITIONS = 2000
+REPETITIONS = 1000
 EFFECTS = (1.0, 2.0, 3.0)
 """What a change does to the mean score, in standard deviations."""
 BATCH = 50
