@@ -32,10 +32,11 @@ def ablation_answer(effects: AblationEffects) -> tuple[Tone, str]:
 def ablation_basis(effects: AblationEffects) -> str:
     """What the answer rests on, as a sentence."""
     contrasts = format_count(effects.contrasts, "comparison")
+    where = "" if effects.contrasts == 1 else f" in any of {contrasts}"
     return (
         f"Sequential permutation tests on fresh test seeds, {effects.group} of each label at each of "
-        f"{effects.looks} of at most {effects.interims} interim analyses; an error in any of "
-        f"{contrasts} has a probability of at most {format_percentage(effects.alpha)} "
+        f"{effects.looks} of at most {effects.interims} interim analyses; an error{where} has a "
+        f"probability of at most {format_percentage(effects.alpha)} "
         f"({effects.family})."
     )
 

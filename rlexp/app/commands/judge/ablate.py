@@ -451,7 +451,8 @@ def _next(ablating: _Ablating, effects: AblationEffects) -> Iterator[NextCommand
         yield NextCommand(why="continue", command=shlex.join(words))
         return
     yield NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))
-    undecided = [e for e in effects.effects if e.decision == "equal"]
+    # Of a single change, all effects are the same comparison.
+    undecided = {(e.first, e.second) for e in effects.effects if e.decision == "equal"}
     if undecided:
         count = format_count(len(undecided), "comparison")
         yield NextCommand(
