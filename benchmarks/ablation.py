@@ -20,6 +20,7 @@ from rlexp.stats.sequential.intervals import repeated_interval
 from rlexp.stats.sequential.plan import Endings, decide_many
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 """Draws scores of a shape, whose standard deviation is 1."""
 Score = Callable[[frozenset[int]], float]
@@ -88,9 +89,9 @@ def nothing(_: frozenset[int]) -> float:
     return 0.0
 
 
-def one(effect: float) -> Score:
-    """The first change does it, with or without the others."""
-    return lambda changes: effect * (0 in changes)
+def one(effect: float, change: int = 0) -> Score:
+    """One change does it, with or without the others."""
+    return lambda changes: effect * (change in changes)
 
 
 def together(effect: float) -> Score:
@@ -145,7 +146,8 @@ def simulate(
     # The design orders its labels by their first pair; configurations stay in their order.
     order = [int(label) for label in design.labels]
     true = np.array([means[a] - means[b] for a, b in contrasts.pairs])
-    wrong, found, runs, covered = [], [], [], []
+    wrong, found, runs = list[Mask](), list[Mask](), list[NDArray[np.int64]]()
+    covered: list[bool] = []
     for scores in _batches(len(order), means[order], draw, studies, seed):
         endings = decide_many(design, scores)
         decided = endings.signs != 0
@@ -216,9 +218,9 @@ def main() -> None:
 def _cases(title: str) -> Iterator[tuple[str, Score]]:
     yield "nothing", nothing
     for effect in EFFECTS:
-        # On a path the last step is the first change; see `path`.
+        # On a path the first pair after the total is the step of the last change.
         target = 9 if "path" in title else 0
-        yield f"one change, {effect:g} σ", lambda c, e=effect, t=target: e * (t in c)
+        yield f"one change, {effect:g} σ", one(effect, target)
     if "each" in title:
         yield "two changes together, 2 σ", together(2.0)
 
