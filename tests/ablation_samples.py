@@ -1,6 +1,6 @@
 """Evidence of made-up ablations: of two changes, along a path, unfinished and minimised."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from evidence_samples import CARTPOLE, configured, evidence, scored
 
@@ -99,7 +99,7 @@ def ablated(
     return evidence(members, ablations=(of,))
 
 
-ABLATIONS = {
+ABLATIONS: Mapping[str, Callable[[], Evidence]] = {
     "ablated": ablated,
     "ablated_together": lambda: ablated(TOGETHER),
     "ablated_path": lambda: ablated(ablation=PATH),

@@ -44,13 +44,13 @@ REQUEST = AblateRequest(
 
 def by_learning_rate(configuration: Configuration, spec: RunSpec) -> float:
     """A score that only the learning rate changes, beside the noise of the seed."""
-    return 100.0 * (configuration.algorithm["learning_rate"] > 1e-3) + spec.seed * 7 % 5
+    return 100.0 * bool(configuration.algorithm["learning_rate"] > 1e-3) + spec.seed * 7 % 5
 
 
 def together(configuration: Configuration, spec: RunSpec) -> float:
     """A score that rises only if learning rate and epochs are both changed."""
-    rate = configuration.algorithm["learning_rate"] > 1e-3
-    epochs = configuration.algorithm["n_epochs"] > 10
+    rate = bool(configuration.algorithm["learning_rate"] > 1e-3)
+    epochs = bool(configuration.algorithm["n_epochs"] > 10)
     return 100.0 * (rate and epochs) + spec.seed * 7 % 5
 
 
@@ -148,7 +148,7 @@ def test_decisions_and_intervals_agree(sweep: StoredSweep, trained: dict[str, An
     """An interval excludes 0 exactly where the two labels were told apart."""
 
     def mixed(configuration: Configuration, spec: RunSpec) -> float:
-        rate = configuration.algorithm["learning_rate"] > 1e-3
+        rate = bool(configuration.algorithm["learning_rate"] > 1e-3)
         return (9.0 if rate else 0.0) + spec.seed * 7 % 11 + (spec.seed * 5 % 7) * rate
 
     trained["score"] = mixed
