@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ablation import each, normal, nothing, one, path, simulate, skewed, together
+from ablation import Array, Draw, each, normal, nothing, one, path, simulate, skewed, together
 from in_full import IN_FULL
 
 from rlexp.stats.sequential.comparison import decide
@@ -12,7 +12,7 @@ from rlexp.stats.sequential.intervals import ShiftTest, repeated_interval
 PAIR = Design(group=5, interims=3, pairs=(("a", "b"),), repetitions=2000)
 
 
-def scores(seed: int, shift: float, blocks: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def scores(seed: int, shift: float, blocks: int = 3) -> tuple[Array, Array]:
     """Scores of two labels that differ by a shift, of shape (blocks, 5) each."""
     generator = np.random.default_rng(seed)
     first, second = generator.normal(size=(2, blocks, 5))
@@ -79,9 +79,9 @@ STUDIES = 1000 if IN_FULL else 200
 
 
 @pytest.mark.parametrize("draw", [normal, skewed] if IN_FULL else [skewed])
-def test_an_ablation_without_effects_errs_at_its_level(draw: object) -> None:
+def test_an_ablation_without_effects_errs_at_its_level(draw: Draw) -> None:
     """Over all comparisons of three changes that do nothing, errors are at most the level."""
-    result = simulate(each(3), nothing, draw, STUDIES, 7, repetitions=500)  # type: ignore[arg-type]
+    result = simulate(each(3), nothing, draw, STUDIES, 7, repetitions=500)
     assert result.wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
 
 
