@@ -8,9 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 import yaml
 from import_sources import write_evaluations, write_monitors, write_table
+from quick_parts import quick_parts
 from shown_commands import blocks
+from stored_sweeps import stored_sweep
+
+from rlexp.app.commands.order.move import move
 
 SOURCES = Path(__file__).parent / "exchange" / "imports"
 EXPERIMENTS = """\
@@ -117,7 +122,17 @@ def zoo_hyperparameters(folder: Path) -> None:
         (folder / "hyperparams" / f"{name}.yml").write_text(yaml.dump(shown))
 
 
+def finished_sweep(folder: Path) -> None:
+    """Write a sweep with a winner under the name that the page about ablations uses."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quick_parts(monkeypatch)
+        sweep = stored_sweep(folder)
+        sweep.go_on()
+    move("made_up", "overnight", sweep.study)
+
+
 FILES: Mapping[str, Callable[[Path], None]] = {
+    "ablate": finished_sweep,
     "benchmarks": zoo_hyperparameters,
     "configuration": task_package,
     "external": trainer_scripts,

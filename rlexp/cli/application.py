@@ -32,6 +32,7 @@ COMMANDS = {
     "evaluate": "judge.evaluate:evaluate",
     "gate": "judge.gate:gate",
     "propose": "judge.propose:propose",
+    "ablate": "judge.ablate:ablate",
     "reproduce": "exchange.reproduce:reproduce",
     "bundle": "exchange.bundle:bundle",
     "cancel": "train.cancel:cancel",

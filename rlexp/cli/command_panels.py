@@ -11,7 +11,17 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, Sequence[str]] = {
     "Train": ("run", "sweep", "extend", "resume", "cancel", "worker"),
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
-    "Judge": ("compare", "report", "best", "power", "register", "evaluate", "gate", "propose"),
+    "Judge": (
+        "compare",
+        "report",
+        "best",
+        "power",
+        "ablate",
+        "register",
+        "evaluate",
+        "gate",
+        "propose",
+    ),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "bundle", "reproduce", "verify"),
     "Set up": ("demo", "init", "config", "doctor", "mcp"),

@@ -10,6 +10,7 @@ from rlexp.text import format_score
 
 if TYPE_CHECKING:
     from rlexp.app.commands.exchange.load import Records
+    from rlexp.app.commands.judge.ablate import AblationOutcome
     from rlexp.app.commands.judge.compare import Comparison
     from rlexp.app.commands.look.show import ExperimentDetails
     from rlexp.app.commands.train.run import RunOutcome
@@ -115,6 +116,12 @@ def _show_lines(lines: Iterable[str], console: HtmlConsole) -> None:
     console.line()
 
 
+def _show_ablation(outcome: "AblationOutcome", console: HtmlConsole) -> None:
+    from rlexp.reports.analysis.ablation_blocks import ablation_blocks
+
+    console.blocks([*ablation_blocks(outcome.effects, alone=True)])
+
+
 def _show_summary(summary: PhaseSummary, console: HtmlConsole) -> None:
     """Show the scores of a phase as a table, and what a reader must know beside them."""
     from rlexp.cli.summaries import closing_lines, remark_lines
@@ -156,6 +163,8 @@ def _score_row(cell: LabelSummary, experiment: str) -> tuple[Value, ...]:
 
 
 SHOWN: Mapping[str, Show] = {
+    "AblationOutcome": _show_ablation,
+    "AblationOutline": _as_lines("judge.ablate", "outline_lines"),
     "BestTrialOfSweep": _as_shown("judge.best", "show_best"),
     "Comparison": _show_comparison,
     "ExperimentDetails": _show_experiment,

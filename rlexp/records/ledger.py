@@ -14,7 +14,7 @@ ATTEMPT_FILES = (
     *("provenance.json", "diff.patch"),
 )
 """Files of an attempt whose checksums are entered, if they exist."""
-DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json")
+DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json", "ablation.json")
 """Files of an experiment whose checksums are entered before they are written."""
 SUM = re.compile(r"[0-9a-f]{64}")
 # No name begins with a dot: this excludes `..` and hidden files.

@@ -187,6 +187,11 @@ class ExperimentPaths:
         return self.folder / "adaptive.json"
 
     @property
+    def ablation(self) -> Path:
+        """What an ablation compares, frozen before its first run."""
+        return self.folder / "ablation.json"
+
+    @property
     def trials(self) -> Path:
         """The trials that a sweep has proposed so far, one per line."""
         return self.folder / "trials.jsonl"

@@ -74,6 +74,7 @@ EXPERIMENT = FileSchema(2)
 TRIALS = FileSchema(2)
 SELECTION = FileSchema(1)
 ADAPTIVE = FileSchema(1)
+ABLATION = FileSchema(1)
 ANNOTATIONS = FileSchema(1)
 NAMES = FileSchema(1)
 LEDGER = FileSchema(1)
@@ -101,6 +102,7 @@ BY_NAME: Mapping[str, FileSchema] = {
     "experiment.json": EXPERIMENT,
     "selection.json": SELECTION,
     "adaptive.json": ADAPTIVE,
+    "ablation.json": ABLATION,
     "annotations.json": ANNOTATIONS,
     "names.json": NAMES,
     "gate.json": GATE,

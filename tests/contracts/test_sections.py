@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ablation_samples import ABLATIONS
 from evidence_samples import SAMPLES as OF_RUNS
 from evidence_samples import inquiry, reordered, typical
 from grid_samples import GRIDS
@@ -29,7 +30,7 @@ from rlexp.reports.drawing.blocks import (
 from rlexp.reports.sections import Section
 
 SECTIONS = names("section")
-SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS, **MEASURED}
+SAMPLES = {**OF_RUNS, **SWEEPS, **GRIDS, **MEASURED, **ABLATIONS}
 NUMBERS = (Table, IntervalFigure, LineFigure, Matrix, HeatMap, ScatterFigure, ParallelFigure)
 
 
@@ -87,7 +88,7 @@ def test_a_report_has_every_section() -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
     """The content of a section has the name of its yaml, and a title."""
-    samples = ("typical", "swept", "grid", "grid_tested")
+    samples = ("typical", "swept", "grid", "grid_tested", "ablated")
     content = next(computed for sample in samples if (computed := part(name, sample)))
     assert content is not None
     assert name == content.name.replace("-", "_")

@@ -17,7 +17,8 @@ from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import common_scale
-from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
+from rlexp.reports.analysis.seed_blocks import seed_blocks
+from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.stats.level_warning import sequential_level_warning
 from rlexp.stats.sequential.comparison import (
     Design,
@@ -59,6 +60,7 @@ class FrozenDesign:
             enumerate.
         seed: The seed of the drawn permutations.
         anchors: The scores that normalise to 0 and 1, by task.
+        pairs: The pairs that are compared; null for every pair of labels.
     """
 
     labels: tuple[str, ...]
@@ -71,6 +73,7 @@ class FrozenDesign:
     repetitions: int
     seed: int
     anchors: Mapping[str, tuple[float, float]]
+    pairs: tuple[Pair, ...] | None = None
 
     @property
     def most_runs(self) -> int:
@@ -79,12 +82,39 @@ class FrozenDesign:
 
     def plain(self) -> dict[str, Any]:
         """The design as JSON values."""
-        return {
-            **asdict(self),
+        content = asdict(self) | {
             "labels": list(self.labels),
             "tasks": list(self.tasks),
             "anchors": {task: list(pair) for task, pair in self.anchors.items()},
+            "pairs": None if self.pairs is None else [list(pair) for pair in self.pairs],
         }
+        # Designs that compare every pair keep the content that earlier versions wrote.
+        return content if self.pairs is not None else _without_pairs(content)
+
+    @property
+    def test(self) -> Design:
+        """The sequential test that the design describes.
+
+        Raises:
+            ConfigError: A setting is out of range.
+        """
+        family: Any = self.family
+        try:
+            return Design(
+                group=self.group,
+                interims=self.interims,
+                pairs=every_pair(self.labels) if self.pairs is None else self.pairs,
+                alpha=self.alpha,
+                family=family,
+                repetitions=self.repetitions,
+                seed=self.seed,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+
+def _without_pairs(design: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in design.items() if key != "pairs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +190,11 @@ def _read(paths: ExperimentPaths) -> DesignFile:
     existing = read_json(paths.adaptive)
     try:
         return DesignFile(
-            design={f.name: existing["design"][f.name] for f in fields(FrozenDesign)},
+            design={
+                f.name: existing["design"][f.name]
+                for f in fields(FrozenDesign)
+                if f.name != "pairs" or "pairs" in existing["design"]
+            },
             scores=int(existing["scores"]),
             looks=dict(existing["looks"]),
             earlier=list(existing["earlier"]),
@@ -176,6 +210,31 @@ def _read(paths: ExperimentPaths) -> DesignFile:
 def frozen_design(paths: ExperimentPaths) -> dict[str, Any] | None:
     """The frozen design as JSON values, or None where no design is frozen."""
     return _read(paths).design if paths.adaptive.exists() else None
+
+
+def read_design(paths: ExperimentPaths) -> FrozenDesign | None:
+    """The frozen design of an experiment; None where none is frozen.
+
+    Raises:
+        RecordError: The file is damaged.
+    """
+    if not paths.adaptive.exists():
+        return None
+    content = _read(paths).design
+    try:
+        anchors = {task: (low, high) for task, (low, high) in content["anchors"].items()}
+        pairs = content.get("pairs")
+        return FrozenDesign(
+            **{
+                **content,
+                "labels": tuple(content["labels"]),
+                "tasks": tuple(content["tasks"]),
+                "anchors": anchors,
+                "pairs": None if pairs is None else tuple((a, b) for a, b in pairs),
+            }
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{paths.adaptive} is damaged: {error!r}") from error
 
 
 def design_options(design: FrozenDesign) -> list[str]:
@@ -329,12 +388,6 @@ def make_design(
         ConfigError: There are fewer than two labels, a label lacks a task, a task has no anchors,
             or no interim analysis of the design could decide anything.
     """
-    families = get_args(Family)
-    if family not in families:
-        raise ConfigError(
-            f"there is no family {family!r}{did_you_mean(family, families)} "
-            f"(there are: {', '.join(families)})",
-        )
     if len(evidence.labels) < 2:
         raise ConfigError("a comparison needs two labels: start rlexp run algorithm=first,second")
     design = FrozenDesign(
@@ -355,8 +408,11 @@ def make_design(
 
 def analyse(design: FrozenDesign, evidence: Evidence) -> InterimAnalysis:
     """Test the scores so far, in groups, as the design prescribes."""
-    blocks = {label: _blocks(label, design, evidence) for label in design.labels}
-    outcome = decide(_test(design), blocks)
+    blocks = {
+        label: seed_blocks(evidence.of_label(label), design.anchors, design.group, design.interims)
+        for label in design.labels
+    }
+    outcome = decide(design.test, blocks)
     warnings = {
         pair: _level_warning(pair, interim, blocks, design.group)
         for pair, interim in outcome.interims.items()
@@ -381,31 +437,34 @@ def failed_for_good(evidence: Evidence) -> list[PlannedRun]:
     return [member for cell in cells if cell.worst is None for member in cell.scoreless]
 
 
-def _test(design: FrozenDesign) -> Design:
-    family: Any = design.family
-    try:
-        return Design(
-            group=design.group,
-            interims=design.interims,
-            pairs=every_pair(design.labels),
-            alpha=design.alpha,
-            family=family,
-            repetitions=design.repetitions,
-            seed=design.seed,
-        )
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
 def _check(design: FrozenDesign, evidence: Evidence) -> None:
     for label in design.labels:
         lacking = set(design.tasks) - {cell.task for cell in evidence.of_label(label)}
         if lacking:
             raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
-    if smallest_decidable_interim(_test(design)) is None:
+    check_decidable(design, "--interims")
+
+
+def check_decidable(design: FrozenDesign, more: str) -> None:
+    """Refuse a design that can decide no pair.
+
+    Args:
+        design: The design.
+        more: The option that allows more interim analyses.
+
+    Raises:
+        ConfigError: No interim analysis can decide anything.
+    """
+    families = get_args(Family)
+    if design.family not in families:
+        raise ConfigError(
+            f"there is no family {design.family!r}{did_you_mean(design.family, families)} "
+            f"(there are: {', '.join(families)})",
+        )
+    if smallest_decidable_interim(design.test) is None:
         raise ConfigError(
             f"{design.interims} interim analyses with {design.group} seeds cannot decide any pair at "
-            f"alpha={design.alpha:g}: use a larger --group or more --interims",
+            f"alpha={design.alpha:g}: use a larger --group or more {more}",
         )
 
 
@@ -428,26 +487,3 @@ def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple
             ".threshold",
         )
     return {task: (scale.low, scale.high) for task, scale in scales.items() if scale}
-
-
-def _blocks(label: str, design: FrozenDesign, evidence: Evidence) -> list[NDArray[np.float64]]:
-    """Groups of scores in the order of the seeds, up to the first group that lacks a score."""
-    by_task = [_by_seed(cell, design) for cell in evidence.of_label(label)]
-    blocks = []
-    for number in range(design.interims):
-        seeds = range(number * design.group, (number + 1) * design.group)
-        # An incomplete group is not tested: the design fixes how many scores
-        # each interim analysis uses.
-        if not all(seed in scores for scores in by_task for seed in seeds):
-            break
-        # Seeds are the units of the test: each contributes one score, its mean over the tasks.
-        blocks.append(np.asarray([np.mean([s[seed] for s in by_task]) for seed in seeds]))
-    return blocks
-
-
-def _by_seed(cell: LabelTaskRuns, design: FrozenDesign) -> dict[int, float]:
-    low, high = design.anchors.get(cell.task, (0.0, 1.0))
-    scores = {m.record.spec.seed: m.score for m in cell.members}
-    if cell.worst is not None:
-        scores |= {m.record.spec.seed: cell.worst for m in cell.scoreless}
-    return {seed: (s - low) / (high - low) for seed, s in scores.items() if s is not None}

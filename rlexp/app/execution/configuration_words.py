@@ -132,15 +132,15 @@ def _words_with(
         "agent": (_option("agent", configuration.agent, workspace),),
         "environment": (environment,),
     }
-    recorded = _sections(configuration)
+    recorded = sections_of(configuration)
     required = _required(options, recorded, workspace)
-    base = _composed(ConfigurationWords(options, required), workspace)
-    lacking = _lacking_components(recorded, _sections(base), workspace)
+    base = composed_configuration(ConfigurationWords(options, required), workspace)
+    lacking = _lacking_components(recorded, sections_of(base), workspace)
     if lacking:
         options |= lacking
         required |= _required(lacking, recorded, workspace)
-        base = _composed(ConfigurationWords(options, required), workspace)
-    differences = _differences(recorded, _sections(base), "")
+        base = composed_configuration(ConfigurationWords(options, required), workspace)
+    differences = _differences(recorded, sections_of(base), "")
     return ConfigurationWords(options, {**required, **dict(differences)})
 
 
@@ -178,18 +178,24 @@ def _required(
         place = f"environment.{COMPONENTS}" if group in WRAPPING else group
         for name in names:
             for key in required_keys(group, name, workspace.folder):
-                values[f"{place}.{key}"] = _value_at(recorded, f"{place}.{key}")
+                values[f"{place}.{key}"] = value_at(recorded, f"{place}.{key}")
     return values
 
 
-def _value_at(settings: Mapping[str, Any], key: str) -> Any:
+def value_at(settings: Mapping[str, Any], key: str) -> Any:
+    """The value at a dotted key of nested settings; None where there is none."""
     node: Any = settings
     for part in key.split("."):
         node = node.get(part) if isinstance(node, Mapping) else None
     return node
 
 
-def _composed(words: ConfigurationWords, workspace: Workspace) -> Configuration:
+def composed_configuration(words: ConfigurationWords, workspace: Workspace) -> Configuration:
+    """The configuration to which words lead.
+
+    Raises:
+        ConfigError: They cannot be composed, or a value is not allowed.
+    """
     (composed,) = compose(words.overrides(), workspace.folder)
     root, parts = validate(composed.plain, workspace.allowed)
     return configuration_of(composed, root, parts)
@@ -198,14 +204,14 @@ def _composed(words: ConfigurationWords, workspace: Workspace) -> Configuration:
 def _leads_to(
     words: ConfigurationWords, configuration: Configuration, workspace: Workspace
 ) -> bool:
-    reached = _composed(words, workspace)
+    reached = composed_configuration(words, workspace)
     return (reached.fingerprint, canonical(reached.reference)) == (
         configuration.fingerprint,
         canonical(configuration.reference),
     )
 
 
-def _sections(configuration: Configuration) -> dict[str, Any]:
+def sections_of(configuration: Configuration) -> dict[str, Any]:
     """The sections of a configuration, with the reference scores inside the environment."""
     sections = configuration.parts()
     environment = {**configuration.environment, "reference": configuration.reference}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from rlexp.app.comparison.sequential import read_design
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
     ScanMemory,
@@ -19,15 +20,17 @@ from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.protocols import with_protocols
 from rlexp.app.reading.provenance import provenance_of
 from rlexp.app.workspace import Workspace
-from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.integrity import Integrity
 from rlexp.records.run import RunRecord, State
 from rlexp.records.system_metrics import SystemUsage, summarise_usage
+from rlexp.reports.evidence.ablations import AblationEvidence
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, logged_series, unambiguous
 from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.store.ablations import read_ablation
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun
@@ -165,6 +168,7 @@ def collect_evidence(
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
         integrity=tuple(_examined(s, memory) for s in scans.values()) if integrity else (),
         running=_running(scans),
+        ablations=tuple(_ablations(scans)),
     )
     registered = with_protocols(evidence, workspace.layout)
     return with_looks(registered, workspace.layout, enter=enter)
@@ -183,6 +187,23 @@ def _problems(scans: Mapping[str, ExperimentScan], *, compared: bool) -> Iterato
         yield from (
             f"{name}: {line}" for line in scan.problems if not (compared and line == scan.mismatch)
         )
+
+
+def _ablations(scans: Mapping[str, ExperimentScan]) -> Iterator[AblationEvidence]:
+    """The ablations whose tests have been declared."""
+    for name, scan in scans.items():
+        if not scan.paths.ablation.exists():
+            continue
+        try:
+            ablation, design = read_ablation(scan.paths), read_design(scan.paths)
+        except RlexpError:
+            # `rlexp ablate` and `rlexp verify` name the damage; scores are shown without it.
+            continue
+        # A design of another command compares other pairs.
+        if ablation is not None and design is not None and design.pairs == ablation.contrasts:
+            yield AblationEvidence(
+                experiment=name, ablation=ablation, design=design.test, anchors=design.anchors
+            )
 
 
 def _running(scans: Mapping[str, ExperimentScan]) -> int:

@@ -20,6 +20,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.runs import Evidence
+from rlexp.store.ablations import ablation_command
 from rlexp.store.former_names import names_of
 from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
@@ -270,6 +271,7 @@ def _continuing(
     return (
         gate_command(paths)
         or stream_command(paths)
+        or ablation_command(paths)
         or ("rlexp", "resume", paths.name, *permission)
     )
 

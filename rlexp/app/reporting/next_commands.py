@@ -184,6 +184,8 @@ def sequential_comparison(
         return None
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
+    if evidence.ablations:
+        return _continued_ablation(evidence, workspace)
     try:
         frozen = frozen_design(workspace.experiment(evidence.experiments[0].name))
     except RecordError:
@@ -208,6 +210,19 @@ def sequential_comparison(
         else "add seeds until every pair is decided",
         command=shlex.join(command),
     )
+
+
+def _continued_ablation(evidence: Evidence, workspace: Workspace) -> NextCommand | None:
+    """The command that continues an ablation; None where it is finished."""
+    from rlexp.reports.analysis.ablation_effects import ablation_effects
+    from rlexp.store.ablations import ablation_command
+
+    (of,) = evidence.ablations
+    effects = ablation_effects(of, evidence)
+    command = ablation_command(workspace.experiment(of.experiment))
+    if effects is None or effects.finished or command is None:
+        return None
+    return NextCommand(why="continue the ablation", command=shlex.join(command))
 
 
 def _design(

@@ -101,6 +101,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
     Results are not among them: the observer showed each one when it was complete.
     """
     from rlexp.app.commands.train.run import RunOutcome
+    from rlexp.cli.summaries import next_lines
     from rlexp.text import format_count
 
     for left in outcome.left:
@@ -123,6 +124,7 @@ def resume_lines(outcome: "ResumeOutcome") -> Iterator[str]:
     for name in outcome.adaptive:
         again = shlex.join(["rlexp", "compare", name, "--adaptive"])
         yield f"To make the next look of {name}: {again} …"
+    yield from next_lines(outcome.ablations)
     if not outcome.parts and not outcome.errors and not outcome.gates and outcome.experiments:
         experiments = format_count(outcome.experiments, "experiment")
         yield f"nothing to continue: {experiments} under runs/, all finished"

@@ -24,7 +24,10 @@ from rlexp.executors.ray.result_writer import Intake
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import Lease, take
 
-OF_THE_EXPERIMENT = ("experiment.json", "trials.jsonl", "selection.json", "adaptive.json")
+OF_THE_EXPERIMENT = (
+    *("experiment.json", "trials.jsonl", "selection.json"),
+    *("adaptive.json", "ablation.json"),
+)
 OF_THE_RUN = ("spec.json", "attempts", "checkpoints", "replay", "parent")
 LEFT_BEHIND = frozenset({"log.txt", "files", "progress.bin"})
 """Files of earlier attempts that are not sent: no attempt continues from them."""

@@ -12,6 +12,8 @@ from rlexp.metrics import full_title
 from rlexp.metrics.estimate_text import decimals_of_width, ends, possible
 from rlexp.protocol.seeds import Phase
 from rlexp.records.selection import DEFAULT, configuration_name
+from rlexp.reports.analysis.ablation_answer import ablation_answer, ablation_basis
+from rlexp.reports.analysis.ablation_effects import ablation_effects
 from rlexp.reports.analysis.estimates import (
     LabelPair,
     aggregates,
@@ -85,11 +87,24 @@ def answer(report: ReportContext) -> Answer:
         return Answer(tone=tone, text=f"no run has a score yet: {states}")
     if evidence.phase is not Phase.TEST:
         return _with_direction(_of_choosing(report), report)
+    if (reply := _of_ablation(evidence)) is not None:
+        return _with_direction(reply, report)
     if len(evidence.labels) == 1:
         return _with_direction(_single(report), report)
     compared = pairs(report)
     reply = _of_pair(compared[0], report) if len(compared) == 1 else _of_pairs(compared, report)
     return _with_direction(reply, report)
+
+
+def _of_ablation(evidence: Evidence) -> Answer | None:
+    """What did it, where the report is about one ablation as a whole."""
+    if len(evidence.experiments) != 1 or len(evidence.ablations) != 1:
+        return None
+    effects = ablation_effects(evidence.ablations[0], evidence)
+    if effects is None:
+        return None
+    tone, text = ablation_answer(effects)
+    return Answer(tone=tone, text=text.rstrip("."), basis=ablation_basis(effects))
 
 
 def _with_direction(reply: Answer, report: ReportContext) -> Answer:

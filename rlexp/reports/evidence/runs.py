@@ -23,6 +23,7 @@ from rlexp.records.registration import RegisteredExperiments
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.score_table import Entry, ScoreTable
 from rlexp.records.system_metrics import SystemUsage
+from rlexp.reports.evidence.ablations import AblationEvidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import format_count
 
@@ -257,6 +258,7 @@ class Evidence:
         running: Number of runs of the experiments in progress, planned here or not.
         looks: The looks at the test seeds of the report; empty for other phases.
         protocols: The experiments that are registered; empty for other phases.
+        ablations: The ablations among the experiments, with the tests that they declared.
         unused_references: Tasks whose declared reference scores are left out, because they are in
             other units than the recorded scores.
     """
@@ -273,6 +275,7 @@ class Evidence:
     unused_references: tuple[str, ...] = ()
     looks: CountedLooks = field(default_factory=CountedLooks)
     protocols: RegisteredExperiments = field(default_factory=RegisteredExperiments)
+    ablations: tuple[AblationEvidence, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.

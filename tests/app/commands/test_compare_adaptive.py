@@ -66,7 +66,7 @@ def spaces(monkeypatch: pytest.MonkeyPatch) -> dict[str, EnvironmentSpaces]:
             if configured.label in by_label:
                 into[canonical(configured.environment)] = by_label[configured.label]
 
-    monkeypatch.setattr("rlexp.app.commands.judge.compare_adaptive.check_compatibility", examine)
+    monkeypatch.setattr("rlexp.app.commands.judge.sequential_launch.check_compatibility", examine)
     return by_label
 
 

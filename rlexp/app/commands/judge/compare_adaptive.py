@@ -2,11 +2,12 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from signal import Signals
 from typing import ClassVar
 
+from rlexp.app.commands.judge.sequential_launch import SequentialLaunch, execution_overrides
 from rlexp.app.comparison.sequential import (
     FAMILY,
     GROUP,
@@ -16,38 +17,28 @@ from rlexp.app.comparison.sequential import (
     InterimAnalysis,
     PairDecision,
     analyse,
-    failed_for_good,
     freeze_design,
     make_design,
     read_matching_design,
-    record_look,
     restart_design,
 )
-from rlexp.app.execution.checkpoints import drift_command
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
-from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.launch import launch_experiment, make_run_plan
-from rlexp.app.execution.launch_settings import LaunchSettings
-from rlexp.app.execution.preparation import find_checked_costs
-from rlexp.app.execution.probes import Costs
+from rlexp.app.execution.launch import make_run_plan
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.tracking.mirror_client import ChosenTrackers, note_missing_packages
+from rlexp.app.tracking.mirror_client import note_missing_packages
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import compose
 from rlexp.config.overrides import parse_overrides
 from rlexp.config.report_settings import read_report
-from rlexp.config.validate import validate
-from rlexp.engine.source import Plan, make_plan
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.reports.evidence.runs import Evidence, PlannedRun
+from rlexp.reports.evidence.runs import Evidence
+from rlexp.store.ablations import refuse_ablation
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
@@ -163,6 +154,7 @@ def compare_adaptively(
     refuse_imported(experiment)
     refuse_stream(paths)
     refuse_older(experiment)
+    refuse_ablation(paths)
     _check_seeds(experiment)
     check_imports(experiment.configurations, workspace.allowed, request.command)
     evidence = collect_evidence(request.targets, Phase.TEST, workspace)
@@ -172,12 +164,12 @@ def compare_adaptively(
         return _dry_run(design, paths, request, workspace, observer)
     if not request.restart:
         read_matching_design(paths, design)
-    preparation = _Preparation(request, workspace, observer)
+    launch = _launch(paths, design, request, workspace, observer)
     # Runs that cannot start are refused before the design is frozen.
     looked = analyse(design, evidence)
     if not looked.finished:
-        _check_scores(looked, design, evidence, paths)
-        preparation.prepare(*_plan(looked, evidence, design))
+        launch.check_scores(looked, evidence)
+        launch.prepare(*launch.plan(looked, evidence, experiment))
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
         scores = sum(member.score is not None for member in evidence.members)
         ledger = (restart_design if request.restart else freeze_design)(paths, design, scores)
@@ -185,41 +177,27 @@ def compare_adaptively(
         LedgerWriter(paths).enter_late()
         for text in _warnings(ledger, design):
             observer.note(f"Warning: {text}")
-        return _until_decided(design, paths, preparation)
+        looked, evidence, interrupted = launch.until_decided()
+        return _comparison(looked, design, evidence, interrupted, request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Preparation:
-    """Checks the runs of each interim analysis before they start, as `rlexp run` does.
-
-    Attributes:
-        request: The request of the command.
-        workspace: The workspace.
-        observer: Receives remarks.
-        spaces: Spaces of the environments that were examined, by canonical configuration.
-    """
-
-    request: AdaptiveRequest
-    workspace: Workspace
-    observer: Observer
-    spaces: dict[str, EnvironmentSpaces] = field(default_factory=dict)
-
-    def prepare(self, experiment: Experiment, plan: Plan) -> tuple[LaunchSettings, Costs]:
-        """The launch settings of the missing runs, and what these runs cost.
-
-        Raises:
-            ConfigError: A device is missing, the runs do not fit into the memory, or a learner
-                cannot be built.
-        """
-        launch = _launch_settings_of(experiment, self.request, self.workspace)
-        check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
-        missing = {spec.fingerprint for spec in plan.missing}
-        configurations = [c for c in experiment.configurations if c.fingerprint in missing]
-        check_compatibility(configurations, self.workspace, self.spaces)
-        costs = find_checked_costs(
-            plan, launch, self.request.probe, self.workspace, self.observer, self.spaces
-        )
-        return launch, costs
+def _launch(
+    paths: ExperimentPaths,
+    design: FrozenDesign,
+    request: AdaptiveRequest,
+    workspace: Workspace,
+    observer: Observer,
+) -> SequentialLaunch:
+    return SequentialLaunch(
+        paths=paths,
+        design=design,
+        execution=_overrides_of_execution(request),
+        command=request.command,
+        continuing=("rlexp", "resume", paths.name),
+        probe=request.probe,
+        workspace=workspace,
+        observer=observer,
+    )
 
 
 def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
@@ -234,36 +212,6 @@ def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
             "was chosen by these scores, or because they left a pair undecided, the family-wise "
             f"error rate is above {design.alpha:g}"
         )
-
-
-def _until_decided(
-    design: FrozenDesign,
-    paths: ExperimentPaths,
-    preparation: _Preparation,
-) -> AdaptiveComparison:
-    """Make interim analyses, and launch the runs of the next, until the comparison is finished."""
-    request, workspace = preparation.request, preparation.workspace
-    while True:
-        evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
-        looked = analyse(design, evidence)
-        # Earlier interim analyses are compared with the file, so that a score
-        # that changed since is noticed.
-        for number, decided in looked.decisions.items():
-            record_look(paths, number, decided)
-        if looked.finished:
-            return _comparison(looked, design, evidence, None, request)
-        _check_scores(looked, design, evidence, paths)
-        experiment, plan = _plan(looked, evidence, design)
-        if not plan.missing:
-            raise RecordError(_without_score([], paths))
-        launch, costs = preparation.prepare(experiment, plan)
-        interrupted, _ = launch_experiment(
-            *(paths, experiment, Phase.TEST, plan, launch, workspace, preparation.observer),
-            costs,
-        )
-        if interrupted is not None:
-            evidence = collect_evidence([paths.name], Phase.TEST, workspace, enter=True)
-            return _comparison(looked, design, evidence, interrupted, request)
 
 
 def _dry_run(
@@ -282,9 +230,10 @@ def _dry_run(
     if looked.finished:
         # The decisions stay hidden: otherwise a user could try designs until one of them decides.
         return _next_look(paths, design, None, None, ())
-    _check_scores(looked, design, evidence, paths)
-    experiment, plan = _plan(looked, evidence, design)
-    launch, costs = _Preparation(request, workspace, observer).prepare(experiment, plan)
+    launching = _launch(paths, design, request, workspace, observer)
+    launching.check_scores(looked, evidence)
+    experiment, plan = launching.plan(looked, evidence, evidence.experiments[0])
+    launch, costs = launching.prepare(experiment, plan)
     note_missing_packages(launch.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs, experiment)
@@ -338,60 +287,10 @@ def _comparison(
     )
 
 
-def _plan(
-    looked: InterimAnalysis, evidence: Evidence, design: FrozenDesign
-) -> tuple[Experiment, Plan]:
-    """The experiment with one more group of seeds per undecided label, and its missing runs."""
-    experiment = _grown(evidence.experiments[0], looked, design)
-    records = {m.record.spec.id: m.record for m in evidence.members}
-    seeds = set(range((looked.looks + 1) * design.group))
-    specs = [
-        spec
-        for configuration, spec in experiment.specs(Phase.TEST)
-        if configuration.label in looked.wanted and spec.seed in seeds
-    ]
-    return experiment, make_plan(specs, records)
-
-
-def _grown(experiment: Experiment, looked: InterimAnalysis, design: FrozenDesign) -> Experiment:
-    """The experiment with the seeds that the next interim analysis needs of every undecided label."""
-    needed, planned = (looked.looks + 1) * design.group, len(experiment.seeds.seeds(Phase.TEST))
-    most = max(needed, planned)
-    counts = {
-        c.fingerprint: max(
-            experiment.allotted.get(c.fingerprint, planned),
-            needed if c.label in looked.wanted else 0,
-        )
-        for c in experiment.configurations
-    }
-    # Configurations that have all seeds of the experiment need no entry of their own.
-    fewer = {fingerprint: count for fingerprint, count in counts.items() if count < most}
-    return replace(experiment, seeds=replace(experiment.seeds, test=most), allotted=fewer)
-
-
-def _overrides_of_execution(request: AdaptiveRequest) -> list[str]:
+def _overrides_of_execution(request: AdaptiveRequest) -> tuple[str, ...]:
     """The overrides that say how runs are executed: those of executor and trackers."""
     keys = [parsed.key_or_group for parsed in parse_overrides(request.overrides)]
-    words = zip(request.overrides, keys, strict=True)
-    return [word for word, key in words if key.partition(".")[0] in {"executor", "tracker"}]
-
-
-def _launch_settings_of(
-    experiment: Experiment, request: AdaptiveRequest, workspace: Workspace
-) -> LaunchSettings:
-    """The launch settings of the workspace's present configuration and the request."""
-    settings = compose(_overrides_of_execution(request), workspace.folder)[0].plain
-    root, parts = validate(settings, workspace.allowed)
-    return LaunchSettings(
-        executor=parts.executor,
-        threads=max(c.compute.threads for c in experiment.configurations),
-        operational={**root.budget.operational(), **root.compute.operational()},
-        command=request.command,
-        with_drift=drift_command(["rlexp", "resume", experiment.name], workspace),
-        trackers=ChosenTrackers.of(settings, parts),
-        changeable=False,
-        override_option="--set",
-    )
+    return execution_overrides(request.overrides, keys)
 
 
 def _experiment(request: AdaptiveRequest) -> str:
@@ -427,28 +326,3 @@ def _check_seeds(experiment: Experiment) -> None:
             f"--adaptive needs a number of test seeds, and {experiment.name} has a list of them: "
             "start another experiment with seeds.test=N",
         )
-
-
-def _check_scores(
-    looked: InterimAnalysis, design: FrozenDesign, evidence: Evidence, paths: ExperimentPaths
-) -> None:
-    """Refuse an interim analysis that needs a failed run, before other runs are trained for it.
-
-    Raises:
-        RecordError: A run of the next interim analysis has ended without a score.
-    """
-    seeds = range((looked.looks + 1) * design.group)
-    scoreless = failed_for_good(evidence)
-    members = [m for m in scoreless if m.label in looked.wanted and m.record.spec.seed in seeds]
-    if members:
-        raise RecordError(_without_score(members, paths))
-
-
-def _without_score(members: Sequence[PlannedRun], paths: ExperimentPaths) -> str:
-    names = [member.name for member in members]
-    again = shlex.join(["rlexp", "logs", names[0]] if names else ["rlexp", "show", paths.name])
-    return (
-        f"the next interim analysis needs {format_count(len(names), 'run')} that ended without "
-        f"a score ({', '.join(names[:3])}); to see why: {again}; to repeat failed runs, add --retry to the "
-        "'rlexp run' command of the experiment; or start another experiment with failures=worst"
-    )

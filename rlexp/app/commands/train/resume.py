@@ -22,7 +22,7 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import LastCommand, read_last_command
-from rlexp.app.results import Schema
+from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.request import RequestedSweep, read_sweep, split_definition
 from rlexp.app.sweeps.state import ReadOnlyLedger
 from rlexp.app.sweeps.state import restore_sweep as take_up
@@ -38,6 +38,7 @@ from rlexp.protocol.budget import LEAN, OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.store.ablations import ablation_command
 from rlexp.store.former_names import names_of
 from rlexp.store.gates import gate_command, refuse_gate
 from rlexp.store.layout import ExperimentPaths, RunPaths
@@ -124,6 +125,7 @@ class ResumeOutcome:
         left: Experiments that were skipped because another command runs them.
         errors: Experiments that could not be continued.
         adaptive: Experiments whose next look needs `rlexp compare --adaptive`.
+        ablations: The commands that make the next interim analyses of ablations.
         gates: Unfinished experiments of gates, which only the gates continue.
         left_words: Overrides of recorded commands that were left out.
         problems: What differs from the ledger of each experiment, each as a sentence.
@@ -137,6 +139,7 @@ class ResumeOutcome:
     left: tuple[LeftExperiment, ...]
     errors: tuple[ResumeError, ...]
     adaptive: tuple[str, ...]
+    ablations: tuple[NextCommand, ...]
     gates: tuple[LeftGate, ...]
     left_words: tuple[LeftWords, ...]
     problems: tuple[str, ...]
@@ -190,6 +193,7 @@ class _Resumption:
     left: list[LeftExperiment] = field(default_factory=list)
     errors: list[ResumeError] = field(default_factory=list)
     adaptive: list[str] = field(default_factory=list)
+    ablations: list[NextCommand] = field(default_factory=list)
     gates: list[LeftGate] = field(default_factory=list)
     left_words: list[LeftWords] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -208,6 +212,7 @@ class _Resumption:
             left=tuple(self.left),
             errors=tuple(self.errors),
             adaptive=tuple(self.adaptive),
+            ablations=tuple(self.ablations),
             gates=tuple(self.gates),
             left_words=tuple(self.left_words),
             problems=tuple(self.problems),
@@ -295,7 +300,10 @@ class _Resumption:
             self._sweep(surveyed, recorded)
             return
         self._phases(surveyed, recorded)
-        if surveyed.paths.adaptive.exists():
+        if command := ablation_command(surveyed.paths):
+            why = f"continue the ablation {surveyed.paths.name}"
+            self.ablations.append(NextCommand(why=why, command=shlex.join(command)))
+        elif surveyed.paths.adaptive.exists():
             self.adaptive.append(surveyed.paths.name)
 
     def _run(self, paths: RunPaths) -> None:
