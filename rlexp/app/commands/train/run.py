@@ -192,7 +192,11 @@ def run_missing(
     if options.dry_run:
         return _dry_run(request, paths, plan, command, options, workspace, observer, experiment)
     if plan.missing:
-        executed = _execute(request, paths, plan, command, options, workspace, observer)
+        from rlexp.app.execution.early_session import opened_early
+
+        launch = _launch_settings_of(request, command, options, workspace)
+        with opened_early(launch, workspace) as opened:
+            executed = _execute(request, paths, plan, opened, options, workspace, observer)
     else:
         executed = _Executed(experiment, entries)
         _catch_up(request, paths, executed, command, workspace, observer)
@@ -235,12 +239,12 @@ def _prepare(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
-) -> "tuple[LaunchSettings, Prepared]":
-    """Check a plan; return it with the settings of its runs."""
+) -> "Prepared":
+    """Check a plan; return it with what its runs cost."""
     # A command that has nothing to run does without these imports.
     from rlexp.app.execution.device_check import check_devices
     from rlexp.app.execution.preparation import prepare
@@ -248,9 +252,8 @@ def _prepare(
 
     devices = (spec.compute["device"] for spec in plan.missing)
     check_devices(devices, request.executor, recorded=paths.definition.exists())
-    launch = _launch_settings_of(request, command, options, workspace)
     check_policies(request.experiment.configurations, request.policies, workspace)
-    return launch, prepare(request, plan, launch, options, workspace, observer)
+    return prepare(request, plan, launch, options, workspace, observer)
 
 
 def _dry_run(
@@ -266,7 +269,8 @@ def _dry_run(
     """The plan of the missing runs; nothing is started."""
     from rlexp.app.execution.launch import make_run_plan
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    launch = _launch_settings_of(request, command, options, workspace)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     note_missing_packages(request.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(
@@ -294,7 +298,7 @@ def _execute(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
@@ -304,7 +308,7 @@ def _execute(
     from rlexp.app.execution.starting_policy import keep_policies
     from rlexp.store.lease import hold
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     # After the checks: a refused command leaves no folder.
     probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
