@@ -9,9 +9,9 @@ from finished_runs import TINY, finish, study
 from last_words import last_words
 from quick_parts import quick_parts
 
-from rlexp.app.commands.train import run as use_case
 from rlexp.app.commands.train.run import RunOptions, run
 from rlexp.app.commands.train.sweep import SweepOptions, sweep
+from rlexp.app.execution import preparation
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.executors import local
@@ -61,7 +61,7 @@ def test_the_server_starts_before_the_checks_end(
         states.append(servers[0].poll())
         raise ConfigError("refused")
 
-    monkeypatch.setattr(use_case, "prepare", check)
+    monkeypatch.setattr(preparation, "prepare", check)
     with pytest.raises(ConfigError, match="refused"):
         try_run(tmp_path)
     assert [None] == states

@@ -18,22 +18,7 @@ from rlexp.app.execution.request import RunRequest, check_labels, merge_with_exi
 from rlexp.app.plans import RunPlan  # at run time: the schemas of a command are in its module
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
-from rlexp.app.reading.run_rows import (
-    RUN_COLUMNS,
-    Scores,
-    run_rows,
-    runs_of_summaries,
-    scores_of_summaries,
-)
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.reporting.build import count_looks
-from rlexp.app.reporting.experiment_commands import (
-    ExperimentState,
-    experiment_commands,
-    failed_for_good,
-    with_more_seeds,
-)
-from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
@@ -52,6 +37,8 @@ if TYPE_CHECKING:
 
     from rlexp.app.execution.preparation import Prepared
     from rlexp.app.observer import Observer
+    from rlexp.app.reading.run_rows import Scores
+    from rlexp.app.reporting.experiment_commands import ExperimentState
     from rlexp.app.sweeps.retrain import SweepTrial
 
 
@@ -109,11 +96,13 @@ class RunOutcome(Displayed):
     card: SummaryCard | None = None
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> "Scores":
         """Scores by label and seed, of the runs that have one (`{"ppo": {0: 500.0}}`).
 
         With several tasks, the keys are `LABEL on TASK`.
         """
+        from rlexp.app.reading.run_rows import scores_of_summaries
+
         return scores_of_summaries([self.summary])
 
     def to_pandas(self) -> "DataFrame":
@@ -122,6 +111,8 @@ class RunOutcome(Displayed):
         Raises:
             ConfigError: pandas is not installed.
         """
+        from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows, runs_of_summaries
+
         return data_frame(run_rows(runs_of_summaries([self.summary])), RUN_COLUMNS)
 
 
@@ -207,6 +198,22 @@ def run_missing(
         detectable=options.detectable,
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
+    return _with_card(outcome, request, executed, again, workspace)
+
+
+def _with_card(
+    outcome: RunOutcome,
+    request: RunRequest,
+    executed: "_Executed",
+    again: Sequence[str],
+    workspace: Workspace,
+) -> RunOutcome:
+    """The outcome with the card of a report; unchanged where the runs are not finished."""
+    # The runs begin sooner without the imports of reports before them.
+    from rlexp.app.reporting.build import count_looks
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+    from rlexp.app.reporting.next_commands import card_and_sequential
+
     if outcome.detached or outcome.interrupted:
         # The scores so far were shown: whoever stops for them has looked at them.
         count_looks(request.experiment.name, request.phase, workspace)
@@ -332,6 +339,8 @@ def _outcome(
     detach: bool,
 ) -> RunOutcome:
     """The state of the phase after the command, with the commands that may follow."""
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+
     records = _requested(executed.entries, request)
     interrupted = executed.interrupted
     return RunOutcome(
@@ -394,8 +403,14 @@ def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptio
 
 def _state(
     records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
-) -> ExperimentState:
+) -> "ExperimentState":
     """What decides which commands help next; `again` are the words that continue the runs."""
+    from rlexp.app.reporting.experiment_commands import (
+        ExperimentState,
+        failed_for_good,
+        with_more_seeds,
+    )
+
     name, seeds = request.experiment.name, request.experiment.seeds
     failed = failed_for_good(records)
     # The seeds of a protocol are sealed.
