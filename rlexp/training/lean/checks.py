@@ -196,7 +196,7 @@ def _same_update(space: spaces.Space[Any], **settings: Any) -> bool:
     """Whether an update of PPO moves all parameters alike, and logs the same numbers."""
 
     def updated(*, lean: bool) -> list[Any]:
-        model = PPO("MlpPolicy", Spaces(space), seed=0, n_steps=66, device="cpu", **settings)
+        model = PPO("MlpPolicy", SpacesOnly(space), seed=0, n_steps=66, device="cpu", **settings)
         model.set_logger(Logger(None, []))
         rollout, buffer = np.random.default_rng(0), model.rollout_buffer
         for name in ARRAYS:
@@ -215,7 +215,7 @@ def _same_update(space: spaces.Space[Any], **settings: Any) -> bool:
     return updated(lean=False) == updated(lean=True)
 
 
-class Spaces(gymnasium.Env[Any, Any]):
+class SpacesOnly(gymnasium.Env[Any, Any]):
     """An environment without steps, from which a learner takes the spaces."""
 
     def __init__(self, action_space: spaces.Space[Any]) -> None:

@@ -26,7 +26,7 @@ ARRAYS = ("observations", "actions", "values", "log_probs", "advantages", "retur
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MiniBatch:
     """Some steps of a rollout; all but observations and continuous actions are flat (batch)."""
 
     observations: Tensor
@@ -38,7 +38,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class UpdateLog:
     """What an update logs of each batch."""
 
     entropy: list[float]
@@ -62,13 +62,13 @@ def flat_rollout(buffer: RolloutBuffer, *, discrete: bool) -> list[Tensor]:
     return [observations, actions, *(each.flatten() for each in numbers)]
 
 
-def batches_of(rollout: list[Tensor], size: int | None) -> Iterator[Batch]:
+def batches_of(rollout: list[Tensor], size: int | None) -> Iterator[MiniBatch]:
     """Yield the steps of a rollout in a random order of NumPy's global generator, as `get` does."""
     total = len(rollout[0])
     order = torch.from_numpy(np.random.permutation(total))  # noqa: NPY002 (the library's generator)
     # Each batch is memory of torch, whose alignment decides how matrices are multiplied.
     for chunk in order.split(total if size is None else size):
-        yield Batch(*(each.index_select(0, chunk) for each in rollout))
+        yield MiniBatch(*(each.index_select(0, chunk) for each in rollout))
 
 
 def clip_gradients(parameters: list[nn.Parameter], most: float) -> None:
@@ -101,7 +101,7 @@ class PpoUpdate:
             clip_range_vf = model.clip_range_vf(progress)  # type: ignore[operator]
         discrete = isinstance(model.action_space, spaces.Discrete)
         rollout = flat_rollout(model.rollout_buffer, discrete=discrete)  # type: ignore[arg-type]
-        logged, divergences, loss = Logged([], [], [], []), list[Any](), torch.zeros(())
+        logged, divergences, loss = UpdateLog([], [], [], []), list[Any](), torch.zeros(())
         for epoch in range(model.n_epochs):
             divergences, goes_on = [], True
             for batch in batches_of(rollout, model.batch_size):
@@ -121,7 +121,7 @@ class PpoUpdate:
         self._log(logged, divergences, loss, clip_range, clip_range_vf)
 
     def _loss(
-        self, batch: Batch, clip_range: float, clip_range_vf: float | None, logged: Logged
+        self, batch: MiniBatch, clip_range: float, clip_range_vf: float | None, logged: UpdateLog
     ) -> tuple[Tensor, Any]:
         """The loss of a batch, and how far the policy has moved from that of the rollout."""
         model = self.model
@@ -160,7 +160,7 @@ class PpoUpdate:
 
     def _log(
         self,
-        logged: Logged,
+        logged: UpdateLog,
         divergences: list[Any],
         loss: Tensor,
         clip_range: float,
