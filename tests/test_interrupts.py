@@ -5,9 +5,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from typer.core import TyperGroup
 
 from rlexp.app.execution.signals import collect_signals
-from rlexp.cli import interruption
 from rlexp.cli.application import make_app
 from rlexp.errors import Interrupted
 from rlexp.interrupts import remember_interrupts, was_interrupted
@@ -52,9 +52,7 @@ def test_an_interrupt_that_became_an_error_is_no_mistake_of_the_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The command says that it was interrupted, not what the library made of the interrupt."""
-    monkeypatch.setattr(
-        interruption.TyperGroup, "invoke", lambda *_: interrupt_in_a_library(), raising=False
-    )
+    monkeypatch.setattr(TyperGroup, "invoke", lambda *_: interrupt_in_a_library(), raising=False)
     with pytest.raises(Interrupted, match="interrupted"):
         make_app(("run",), ())(["run"], standalone_mode=False)
 

@@ -67,7 +67,7 @@ def batches_of(rollout: list[Tensor], size: int | None) -> Iterator[MiniBatch]:
     total = len(rollout[0])
     order = torch.from_numpy(np.random.permutation(total))  # noqa: NPY002 (the library's generator)
     # Each batch is memory of torch, whose alignment decides how matrices are multiplied.
-    for chunk in order.split(total if size is None else size):
+    for chunk in torch.split(order, total if size is None else size):
         yield MiniBatch(*(each.index_select(0, chunk) for each in rollout))
 
 
@@ -100,7 +100,7 @@ class PpoUpdate:
         if model.clip_range_vf is not None:
             clip_range_vf = model.clip_range_vf(progress)  # type: ignore[operator]
         discrete = isinstance(model.action_space, spaces.Discrete)
-        rollout = flat_rollout(model.rollout_buffer, discrete=discrete)  # type: ignore[arg-type]
+        rollout = flat_rollout(model.rollout_buffer, discrete=discrete)
         logged, divergences, loss = UpdateLog([], [], [], []), list[Any](), torch.zeros(())
         for epoch in range(model.n_epochs):
             divergences, goes_on = [], True

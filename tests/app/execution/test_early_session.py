@@ -14,10 +14,10 @@ from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.execution import preparation
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.executors import local
 from rlexp.store.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
+Servers = list[subprocess.Popen[bytes]]
 ROLLOUT = ("algorithm.n_steps=32", "algorithm.batch_size=32")
 TOO_LARGE = (
     "algorithm=dqn",
@@ -28,21 +28,18 @@ TOO_LARGE = (
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     """The servers that local executors start."""
     started: list[subprocess.Popen[bytes]] = []
 
     class Recorded(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            if "rlexp.executors.server" in self.args:
+            if "rlexp.executors.server" in list(map(str, arguments[0])):
                 started.append(self)
 
-    monkeypatch.setattr(local.subprocess, "Popen", Recorded)
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
     return started
-
-
-Servers = "list[subprocess.Popen[bytes]]"
 
 
 def try_run(folder: Path, *words: str, **options: Any) -> Any:
