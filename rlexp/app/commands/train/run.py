@@ -18,22 +18,7 @@ from rlexp.app.execution.request import RunRequest, check_labels, merge_with_exi
 from rlexp.app.plans import RunPlan  # at run time: the schemas of a command are in its module
 from rlexp.app.reading.experiment_scan import mismatch_text
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
-from rlexp.app.reading.run_rows import (
-    RUN_COLUMNS,
-    Scores,
-    run_rows,
-    runs_of_summaries,
-    scores_of_summaries,
-)
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.reporting.build import count_looks
-from rlexp.app.reporting.experiment_commands import (
-    ExperimentState,
-    experiment_commands,
-    failed_for_good,
-    with_more_seeds,
-)
-from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
@@ -52,6 +37,8 @@ if TYPE_CHECKING:
 
     from rlexp.app.execution.preparation import Prepared
     from rlexp.app.observer import Observer
+    from rlexp.app.reading.run_rows import Scores
+    from rlexp.app.reporting.experiment_commands import ExperimentState
     from rlexp.app.sweeps.retrain import SweepTrial
 
 
@@ -109,11 +96,13 @@ class RunOutcome(Displayed):
     card: SummaryCard | None = None
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> "Scores":
         """Scores by label and seed, of the runs that have one (`{"ppo": {0: 500.0}}`).
 
         With several tasks, the keys are `LABEL on TASK`.
         """
+        from rlexp.app.reading.run_rows import scores_of_summaries
+
         return scores_of_summaries([self.summary])
 
     def to_pandas(self) -> "DataFrame":
@@ -122,6 +111,8 @@ class RunOutcome(Displayed):
         Raises:
             ConfigError: pandas is not installed.
         """
+        from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows, runs_of_summaries
+
         return data_frame(run_rows(runs_of_summaries([self.summary])), RUN_COLUMNS)
 
 
@@ -192,7 +183,11 @@ def run_missing(
     if options.dry_run:
         return _dry_run(request, paths, plan, command, options, workspace, observer, experiment)
     if plan.missing:
-        executed = _execute(request, paths, plan, command, options, workspace, observer)
+        from rlexp.app.execution.early_session import opened_early
+
+        launch = _launch_settings_of(request, command, options, workspace)
+        with opened_early(launch, workspace) as opened:
+            executed = _execute(request, paths, plan, opened, options, workspace, observer)
     else:
         executed = _Executed(experiment, entries)
         _catch_up(request, paths, executed, command, workspace, observer)
@@ -203,6 +198,22 @@ def run_missing(
         detectable=options.detectable,
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
+    return _with_card(outcome, request, executed, again, workspace)
+
+
+def _with_card(
+    outcome: RunOutcome,
+    request: RunRequest,
+    executed: "_Executed",
+    again: Sequence[str],
+    workspace: Workspace,
+) -> RunOutcome:
+    """The outcome with the card of a report; unchanged where the runs are not finished."""
+    # The runs begin sooner without the imports of reports before them.
+    from rlexp.app.reporting.build import count_looks
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+    from rlexp.app.reporting.next_commands import card_and_sequential
+
     if outcome.detached or outcome.interrupted:
         # The scores so far were shown: whoever stops for them has looked at them.
         count_looks(request.experiment.name, request.phase, workspace)
@@ -235,12 +246,12 @@ def _prepare(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
-) -> "tuple[LaunchSettings, Prepared]":
-    """Check a plan; return it with the settings of its runs."""
+) -> "Prepared":
+    """Check a plan; return it with what its runs cost."""
     # A command that has nothing to run does without these imports.
     from rlexp.app.execution.device_check import check_devices
     from rlexp.app.execution.preparation import prepare
@@ -248,9 +259,8 @@ def _prepare(
 
     devices = (spec.compute["device"] for spec in plan.missing)
     check_devices(devices, request.executor, recorded=paths.definition.exists())
-    launch = _launch_settings_of(request, command, options, workspace)
     check_policies(request.experiment.configurations, request.policies, workspace)
-    return launch, prepare(request, plan, launch, options, workspace, observer)
+    return prepare(request, plan, launch, options, workspace, observer)
 
 
 def _dry_run(
@@ -266,7 +276,8 @@ def _dry_run(
     """The plan of the missing runs; nothing is started."""
     from rlexp.app.execution.launch import make_run_plan
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    launch = _launch_settings_of(request, command, options, workspace)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     note_missing_packages(request.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(
@@ -294,7 +305,7 @@ def _execute(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
@@ -304,7 +315,7 @@ def _execute(
     from rlexp.app.execution.starting_policy import keep_policies
     from rlexp.store.lease import hold
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     # After the checks: a refused command leaves no folder.
     probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
@@ -328,6 +339,8 @@ def _outcome(
     detach: bool,
 ) -> RunOutcome:
     """The state of the phase after the command, with the commands that may follow."""
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+
     records = _requested(executed.entries, request)
     interrupted = executed.interrupted
     return RunOutcome(
@@ -390,8 +403,14 @@ def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptio
 
 def _state(
     records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
-) -> ExperimentState:
+) -> "ExperimentState":
     """What decides which commands help next; `again` are the words that continue the runs."""
+    from rlexp.app.reporting.experiment_commands import (
+        ExperimentState,
+        failed_for_good,
+        with_more_seeds,
+    )
+
     name, seeds = request.experiment.name, request.experiment.seeds
     failed = failed_for_good(records)
     # The seeds of a protocol are sealed.
