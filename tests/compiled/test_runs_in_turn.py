@@ -145,7 +145,7 @@ def test_a_program_is_kept_for_other_seeds_and_rates(tmp_path: Path) -> None:
 
 def test_settings_that_only_look_equal_are_kept_apart() -> None:
     """0.0 and -0.0, 1 and True, and arrays of two types are other settings."""
-    comparable = programs._comparable
+    comparable = programs.comparable
     zero, ones = 0.0, np.ones(2)
     assert comparable(zero) != comparable(-zero)
     assert comparable(1) != comparable(True)
