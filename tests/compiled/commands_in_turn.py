@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from last_words import last_words
+
 Events: TypeAlias = dict[int, list[dict[str, Any]]]
 """The events of all attempts of a run, by its seed."""
 WORDS = (
@@ -23,10 +25,11 @@ def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
 
     Local runs have one worker, unless the words name another executor.
     """
-    command = [sys.executable, "-m", "rlexp", "run", *WORDS, f"experiment={name}", *words]
+    settings = last_words(*WORDS, f"experiment={name}", *words)
     if not any(word.startswith("executor=") for word in words):
-        command.append("executor.workers=1")
-    return subprocess.Popen([*command, "--quiet"], cwd=folder)
+        settings = [*settings, "executor.workers=1"]
+    command = [sys.executable, "-m", "rlexp", "run", *settings, "--quiet"]
+    return subprocess.Popen(command, cwd=folder)
 
 
 def run(folder: Path, name: str, *words: str, code: int = 0) -> Events:
