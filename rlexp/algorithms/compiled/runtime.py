@@ -43,13 +43,14 @@ def import_jax(cache: Path) -> None:
     """Import JAX with the settings of `set_up`, and start none of its threads.
 
     A process that forks runs may therefore call it: forks then need not import JAX themselves.
-    Nothing happens where JAX is missing.
+    Nothing happens where JAX is missing or broken.
 
     Args:
         cache: The user's folder for caches.
     """
     set_up(cache)
-    with suppress(ImportError):
+    # Where JAX is broken, the run that needs it reports that.
+    with suppress(Exception):
         for name in MODULES:
             importlib.import_module(name)
 
