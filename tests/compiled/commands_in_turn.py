@@ -28,13 +28,13 @@ def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     settings = last_words(*WORDS, f"experiment={name}", *words)
     if not any(word.startswith("executor=") for word in words):
         settings = [*settings, "executor.workers=1"]
-    command = [sys.executable, "-m", "rlexp", "run", *settings, "--quiet"]
+    command = [sys.executable, "-m", "rlexp", "run", *settings, "--quiet", "--no-probe"]
     return subprocess.Popen(command, cwd=folder)
 
 
 def run(folder: Path, name: str, *words: str, code: int = 0) -> Events:
     """Execute an experiment; returns the events of each seed's attempts."""
-    assert code == start(folder, name, *words).wait(300)
+    assert code == start(folder, name, *words).wait(500)
     return events_of(folder / "runs" / name)
 
 
@@ -62,7 +62,7 @@ def processes(rows: list[dict[str, Any]]) -> list[int]:
 
 def wait_for(experiment: Path, pattern: str) -> Path:
     """Wait for a file of an experiment; returns the first one."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 500
     while not (files := sorted(experiment.glob(pattern))):
         assert time.monotonic() < deadline, f"no {pattern} in {experiment}"
         time.sleep(0.005)

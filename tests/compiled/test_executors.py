@@ -52,8 +52,8 @@ def test_a_worker_executes_compiled_runs_in_turn(local: Events, folder: Path) ->
     wait_for(folder / "runs" / "pulled", "orders/[!.]*.json")
     words = ("worker", "pulled", "--workers=1", "--idle=5")
     worker = subprocess.Popen([sys.executable, "-m", "rlexp", *words], cwd=folder)
-    assert 0 == command.wait(300)
-    assert 0 == worker.wait(300)
+    assert 0 == command.wait(500)
+    assert 0 == worker.wait(500)
     check(local, events_of(folder / "runs" / "pulled"))
 
 
