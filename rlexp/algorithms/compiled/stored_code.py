@@ -5,6 +5,8 @@ again. That takes longer than loading the code. Here the code is found by what t
 of: its settings, the shapes of its arguments, the source files of rlexp, the versions of Python and
 JAX, and the variables that set up JAX. A twin of the user may import any file, so programs
 with such a twin are left to JAX's cache.
+
+Loading code executes what the folder holds: only the user may write to it, as to the user's other caches.
 """
 
 import os
@@ -63,23 +65,25 @@ class StoredFunction:
     def _load_or_compile(self, arguments: tuple[Any, ...], shapes: object) -> Compiled:
         folder = os.environ.get(FOLDER)
         if not folder:
-            return self._function.lower(*arguments).compile()  # type: ignore[no-any-return]
+            unkept: Compiled = self._function.lower(*arguments).compile()
+            return unkept
         file = Path(folder) / f"{_digest(self._settings, shapes)}{SUFFIX}"
         inputs = jax.tree.structure((arguments, {}))
         outputs = jax.tree.structure(self._results(*arguments))
         # A file of another version, or a damaged one, may raise any error: compile again.
         with suppress(Exception):
             if (content := _read(file)) is not None:
-                return deserialize_and_load(content, inputs, outputs)
+                loaded: Compiled = deserialize_and_load(content, inputs, outputs)
+                return loaded
         lowered = self._function.lower(*arguments)
         with _without_cache():
             # Code that came from JAX's cache cannot be stored again.
-            compiled = lowered.compile()
+            compiled: Compiled = lowered.compile()
         with suppress(Exception):
             content, *structures = serialize(compiled)
             if structures == [inputs, outputs]:
                 _write(file, content)
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
 
 def is_storable(twin: object) -> bool:
