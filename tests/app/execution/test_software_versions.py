@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from quick_parts import quick_parts
 from samples import AGENT, ENVIRONMENT, spec
 
 from rlexp.algorithms.compiled.runtime import processor_features
-from rlexp.app.execution import software_versions
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.protocol.spec import RunSpec
 
@@ -57,9 +57,9 @@ def test_compiler_and_instructions_determine_compiled_runs(
     """A compiled run has the versions of JAX, the instructions and flags; another run has not."""
     (first, *_) = json.loads((GOLDEN / "compiled_runs.json").read_text())
     versions = {"jax": "0.10.2", "jaxlib": "0.10.1", "ml-dtypes": "0.5.0"}
-    installed = software_versions.version
     monkeypatch.setattr(
-        software_versions, "version", lambda name: versions.get(name) or installed(name)
+        "rlexp.app.execution.software_versions.version",
+        lambda name: versions.get(name) or version(name),
     )
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     collected = collect_versions(RunSpec.from_plain(first))
