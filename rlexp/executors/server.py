@@ -189,11 +189,20 @@ class Child:
 class Server:
     """Forks jobs, reports their end, and masks and caps their logs."""
 
-    def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
+    def __init__(
+        self,
+        entry: Callable[[list[str]], int],
+        log_limit: int,
+        answers: int,
+        waiting: Sequence[str] = (),
+    ) -> None:
+        """Serve with an entry, bytes kept of a log, a descriptor for answers, and late imports."""
         self._parent = os.getppid()
         self._entry = entry
         self._log_limit = log_limit
         self._answers = answers
+        # What is imported before the first job in turn.
+        self._waiting = list(waiting)
         # By the process id of the job's guard.
         self._children: dict[int, Child] = {}
         # Libraries may have started processes while they were imported.
@@ -279,6 +288,11 @@ class Server:
                 self._answer({"ended": key, "code": 0, "signal": None})
 
     def _fork(self, command: Command) -> None:
+        if command["in_turn"] and self._waiting:
+            for name in self._waiting:
+                _import_one(name)
+            self._waiting = []
+            _freeze()
         further, commands = os.pipe() if command["in_turn"] else (None, None)
         child, server = Child(command, commands), os.getpid()
         # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
@@ -429,20 +443,36 @@ class Server:
             os.write(self._answers, json.dumps(message).encode() + b"\n")
 
 
-def _import(preload: Sequence[str]) -> None:
+def _import(preload: Sequence[str]) -> list[str]:
+    """Import modules, and return the names that wait for the first job in turn."""
     hidden = [name.removeprefix("!") for name in preload if name.startswith("!")]
     # None in `sys.modules` makes an import fail: libraries then go without the optional module.
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in preload:
-        if not name.startswith("!"):
-            module, _, function = name.partition(":")
-            imported = importlib.import_module(module)
-            if function:
-                getattr(imported, function)()
+        if not name.startswith(("!", "@")):
+            _import_one(name)
     # A job may import the hidden modules itself.
     for name in hidden:
         del sys.modules[name]
+    return [name.removeprefix("@") for name in preload if name.startswith("@")]
+
+
+def _import_one(name: str) -> None:
+    """Import a module; of `MODULE:FUNCTION`, call the function."""
+    module, _, function = name.partition(":")
+    imported = importlib.import_module(module)
+    if function:
+        getattr(imported, function)()
+
+
+def _freeze() -> None:
+    """Let the garbage collector of a fork leave all present objects alone.
+
+    It would touch, and so copy, all memory that the fork shares with the server.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _die_with_command(command: Process) -> None:
@@ -468,7 +498,8 @@ def main(entry: str, log_limit: str, folder: str, command: str, *preload: str) -
         folder: The user's folder; importable, after all installed packages.
         command: The process that started the server, as JSON.
         preload: Modules to import before the first fork; of `MODULE:FUNCTION`, the function is
-            called, too. A name after a `!` is hidden from them while they are imported.
+            called, too. A name after a `!` is hidden from them while they are imported. A name after
+            an `@` is imported before the first job that is executed in turn.
     """
     # Before the imports, which take seconds: until they are done, nothing reads the input.
     _die_with_command(Process.from_plain(json.loads(command)))
@@ -483,10 +514,10 @@ def main(entry: str, log_limit: str, folder: str, command: str, *preload: str) -
     # Imports allocate several hundred thousand objects, of which some thousand become garbage. Searching
     # for it takes a quarter of the time of all imports, and would free a megabyte.
     gc.disable()
-    _import(preload)
+    waiting = _import(preload)
     module, _, function = entry.partition(":")
     execute = getattr(importlib.import_module(module), function)
-    server = Server(execute, int(log_limit), answers)
+    server = Server(execute, int(log_limit), answers, waiting)
     # The garbage collector of a job would touch, and so copy, all memory that it shares with the
     # server: frozen objects are left alone.
     gc.freeze()

@@ -25,12 +25,14 @@ ENTRY = "rlexp.app.execution.run_process:execute"
 PRELOAD = (
     *("!tensorboard", "torch", "rlexp.training.deferred_dynamo:defer"),
     *("stable_baselines3", "sb3_contrib", "rlexp.app.execution.run_process"),
+    "@rlexp.app.execution.run_process:import_compiler",
 )
 """Modules that the server process imports once, before it forks runs.
 
 Of `MODULE:FUNCTION`, the function is called: the first model would otherwise import `torch._dynamo` in
 every run. The mark `!` keeps a module from being imported: stable-baselines3 imports an installed
-TensorBoard, which takes half a second and is not used.
+TensorBoard, which takes half a second and is not used. What follows the mark `@` waits for the first
+compiled run.
 """
 
 
