@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.sensitivity.functional_anova import LEAST, Forest, UnitGrid, bagged, grow
+from rlexp.stats.sensitivity.regression_forest import LEAST, Forest, UnitGrid, bagged, grow
 
 SIZES = (5, 3, 8)
 
