@@ -1,124 +1,120 @@
-"""Tuners on real landscapes: many searches in two stages with common draws, without the engine.
+"""Tuners side by side on real landscapes, with hundreds of repeats on common draws.
 
-A search in two stages screens configurations on one seed, and runs the best twelfth on four further
-seeds. Nothing is pruned, so that the suggestions do not depend on the budget: one search of the
-largest budget holds those of the smaller ones. A test compares it with `landscape_replay.run`.
+`python benchmarks/landscape_tuners.py [CONTENDER …] [--repeats 200]` prints the true score of the
+winner at 48, 96 and 192 runs, and its difference to random search with two standard errors: over
+repeats, which says how exact the number is on these landscapes, and over landscapes, which says what to
+expect of others. Each finished search is stored in `benchmarks/results/landscape_tuners.json`, and the
+same command continues.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import ceil
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
 
+import landscapes
 import numpy as np
-from landscape_snapping import Snapping
-from landscape_table import Landscape
+from landscape_baselines import Baseline, baseline_winners
+from landscape_searches import Draws, screened_rows, two_stage_winner
+from landscape_table import Landscape, usable
 from numpy.typing import NDArray
 
-from rlexp.records.trial import Trial, TrialState
-from rlexp.tuners import Problem, Tuner
-
-PROMOTED = 1 / 12
-"""Share of the screened trials that continue on all tuning seeds."""
-TUNING_SEEDS = 5
-
-
-@dataclass(frozen=True)
-class Draws:
-    """The draws of one repeat on one landscape, the same for every tuner.
-
-    Attributes:
-        landscape: Where.
-        number: Decides the order of the seeds, the default configuration and the tuner's draws.
-    """
-
-    landscape: Landscape
-    number: int
-
-    @cached_property
-    def order(self) -> NDArray[np.int64]:
-        """The seeds of the landscape in the order of use, tuning seeds first."""
-        return self._generator(0).permutation(self.landscape.returns.shape[1])
-
-    @cached_property
-    def default(self) -> int:
-        """The configuration of trial 0."""
-        return int(self._generator(1).integers(len(self.landscape.rows)))
-
-    @cached_property
-    def tuning(self) -> NDArray[np.float64]:
-        """Scores on the tuning seeds, of shape (configurations, seeds); −∞ where a run crashed."""
-        scores = self.landscape.final[:, self.order[:TUNING_SEEDS]]
-        return np.where(np.isnan(scores), -np.inf, scores)
-
-    @cached_property
-    def test(self) -> NDArray[np.float64]:
-        """True normalised score of each configuration: the mean over all seeds but the tuning seeds."""
-        scores = self.landscape.scores[:, self.order[TUNING_SEEDS:]].mean(axis=1)
-        low, high = self.landscape.ends
-        return np.asarray((scores - low) / (high - low))
-
-    def _generator(self, use: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.number, use])))
+RESULTS = Path(__file__).parent / "results" / "landscape_tuners.json"
+BUDGETS = landscapes.BUDGETS
+SCREENED = 144
+"""Trials that the largest budget screens."""
+Search = Callable[[Draws], list[float]]
+"""The true score of the winner at each budget."""
 
 
-def most_screened(runs: int) -> int:
-    """The most trials that can be screened and promoted with a number of runs."""
-    screened = runs
-    while screened + ceil(PROMOTED * screened - 1e-9) * (TUNING_SEEDS - 1) > runs:
-        screened -= 1
-    return screened
+def two_stages(name: str) -> Search:
+    """A tuner of rlexp in two stages, with one search for all budgets."""
+
+    def search(draws: Draws) -> list[float]:
+        rows = screened_rows(landscapes.part("tuner", name), draws, SCREENED)
+        return [two_stage_winner(draws, rows, runs) for runs in BUDGETS]
+
+    return search
 
 
-def screened_rows(tuner: Tuner, draws: Draws, trials: int) -> list[int]:
-    """The configurations that a tuner screens on the first seed, trial 0 first.
+def whole_sweeps(name: str) -> Search:
+    """A tuner of rlexp that needs the engine: a sweep for each budget."""
 
-    Args:
-        tuner: The tuner.
-        draws: The draws of the repeat.
-        trials: Number of trials, trial 0 among them.
-    """
-    landscape = draws.landscape
-    problem = Problem(
-        space=landscape.space, objectives=1, steps=landscape.steps[-1], seed=draws.number
-    )
-    suggester = Snapping(tuner.open(problem), landscape, draws.default)
-    history = [_trial(draws, 0, draws.default)]
-    rows = [draws.default]
-    while len(rows) < trials:
-        suggestion = suggester.suggest(history, len(rows))
-        if suggestion is None:
-            break
-        rows.append(landscape.nearest(suggestion.parameters))
-        history.append(_trial(draws, len(history), rows[-1]))
-    return rows
+    def search(draws: Draws) -> list[float]:
+        contender = landscapes.Contender(tuner=name)
+        outcomes = [
+            landscapes.sweep(draws.landscape, contender, runs, draws.number) for runs in BUDGETS
+        ]
+        return [landscapes.numbers(draws.landscape, outcome)[0] for outcome in outcomes]
+
+    return search
 
 
-def two_stage_winner(draws: Draws, rows: Sequence[int], runs: int) -> float:
-    """The true score of the winner of a search in two stages.
-
-    Args:
-        draws: The draws of the repeat.
-        rows: The configurations in the order of the trials.
-        runs: The budget.
-    """
-    screened = list(dict.fromkeys(rows[: most_screened(runs)]))
-    first = draws.tuning[screened, 0]
-    best = np.argsort(-first, kind="stable")[: ceil(PROMOTED * len(screened) - 1e-9)]
-    promoted = [screened[i] for i in best]
-    winner = promoted[int(draws.tuning[promoted].mean(axis=1).argmax())]
-    return float(draws.test[winner])
+def optuna(baseline: Baseline) -> Search:
+    """Optuna's TPE as an ordinary user runs it."""
+    return lambda draws: baseline_winners(baseline, draws, BUDGETS)
 
 
-def _trial(draws: Draws, number: int, row: int) -> Trial:
-    score = float(draws.tuning[row, 0])
-    failed = not math.isfinite(score)
-    return Trial(
-        number=number,
-        parameters=draws.landscape.rows[row],
-        steps=draws.landscape.steps[-1],
-        state=TrialState.FAILED if failed else TrialState.COMPLETE,
-        values=() if failed else (score,),
-        scores=() if failed else (score,),
-    )
+CONTENDERS: dict[str, Search] = {
+    "random": two_stages("random"),
+    "sobol": two_stages("sobol"),
+    "cma_es": two_stages("cma_es"),
+    "tpe": two_stages("tpe"),
+    "smac": two_stages("smac"),
+    # Trials with fewer steps: the budget decides what is suggested.
+    "dehb": whole_sweeps("dehb"),
+    "optuna, one seed": optuna(Baseline()),
+    "optuna, five seeds": optuna(Baseline(seeds=5)),
+    "optuna, hyperband": optuna(Baseline(hyperband=True)),
+}
+REFERENCE = "random"
+
+
+def measure(name: str, tables: list[Landscape], repeats: int) -> NDArray[np.float64]:
+    """True scores of a contender, of shape (repeats, landscapes, budgets); stored results are used."""
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows = stored.get(name, [])
+    while len(rows) < repeats:
+        rows.append([CONTENDERS[name](Draws(table, len(rows))) for table in tables])
+        # Another process may have added other contenders meanwhile.
+        stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps(stored | {name: rows}))
+    return np.array(rows[:repeats])
+
+
+def line(name: str, scores: NDArray[np.float64], reference: NDArray[np.float64]) -> str:
+    """A row of the printed table."""
+    gains = scores - reference
+    over_repeats = gains.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(len(gains))
+    over_landscapes = gains.mean(axis=0).std(axis=0, ddof=1) / np.sqrt(gains.shape[1])
+    cells = [
+        f"{scores[:, :, k].mean():.3f} {gains[:, :, k].mean():+.3f} ± {over_repeats[k]:.3f} "
+        f"± {over_landscapes[k]:.3f}"
+        for k in range(len(BUDGETS))
+    ]
+    return f"{name:20} {len(scores):4}  " + "   ".join(cells)
+
+
+def main() -> None:
+    """Measure the contenders that are named, or all, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("contenders", nargs="*", metavar="CONTENDER", help=", ".join(CONTENDERS))
+    parser.add_argument("--repeats", type=int, default=200, help="searches on each landscape")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.contenders) - set(CONTENDERS):
+        parser.error(
+            f"there is no {', '.join(sorted(unknown))}; there are {', '.join(CONTENDERS)}"
+        )
+    if arguments.repeats < 2:
+        parser.error("a standard error takes --repeats 2 or more")
+    RESULTS.parent.mkdir(exist_ok=True)
+    tables = usable()
+    reference = measure(REFERENCE, tables, arguments.repeats)
+    print(f"{'tuner':20} repeats, and for {BUDGETS} runs: true score, better than {REFERENCE}")
+    for name in arguments.contenders or CONTENDERS:
+        scores = measure(name, tables, arguments.repeats)
+        print(line(name, scores, reference), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -63,6 +63,19 @@ class Forest:
     predictions: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The prediction of a forest at some points; both fields are of shape (points,).
+
+    Attributes:
+        mean: Mean over the trees.
+        variance: Variance within the leaves and between the trees, in squared units of the mean.
+    """
+
+    mean: Numbers
+    variance: Numbers
+
+
 def bagged(rows: Places, trees: int, generator: np.random.Generator) -> Places:
     """The trials that each tree draws with replacement, of shape (trees, rows).
 
@@ -214,3 +227,46 @@ class _Best:
         self.gain[better] = gain[rows, first][better]
         self.feature[better] = feature
         self.cell[better] = (first + 1 + (same - 1) // 2)[better]
+
+
+def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> Prediction:
+    """Mean and variance of the prediction of a forest at further points.
+
+    The variance is that of a mixture with one part for each tree (Hutter et al. 2014, "Algorithm
+    runtime prediction: Methods & evaluation", section 4.3.2): the mean of the variances in the leaves,
+    plus the variance of the means of the leaves.
+
+    Args:
+        forest: The forest.
+        grid: The trials from which it was grown.
+        values: Value of each trial, of shape (trials,).
+        cells: Cell of each point and parameter, of shape (points, parameters).
+    """
+    masks = _leaf_masks(forest, grid.sizes)
+    trials = _leaves_of(masks, grid.cells, len(forest.value))
+    count = np.maximum(trials.sum(axis=0), 1.0)
+    means = (values @ trials) / count
+    noise = np.maximum((values**2 @ trials) / count - means**2, 0.0)
+    terms = np.stack([forest.value, forest.value**2 + noise], axis=1) / forest.trees
+    mean, square = (_leaves_of(masks, cells, len(forest.value)) @ terms).T
+    return Prediction(mean, np.maximum(square - mean**2, 0.0))
+
+
+def _leaf_masks(forest: Forest, sizes: tuple[int, ...]) -> list[NDArray[np.uint8]]:
+    """For each parameter, the leaves that hold each cell, of shape (cells, leaves / 8) as bits."""
+    # Eight leaves in a byte: the membership of many points is then a few operations on bytes.
+    return [
+        np.packbits((low <= cell) & (cell < high), axis=1)
+        for low, high, cell in (
+            (forest.low[:, d], forest.high[:, d], np.arange(size)[:, np.newaxis])
+            for d, size in enumerate(sizes)
+        )
+    ]
+
+
+def _leaves_of(masks: Sequence[NDArray[np.uint8]], cells: Places, leaves: int) -> Numbers:
+    """Whether each leaf holds each point, of shape (points, leaves), as 0 and 1."""
+    inside = masks[0][cells[:, 0]]
+    for d, mask in enumerate(masks[1:], 1):
+        inside &= mask[cells[:, d]]
+    return np.unpackbits(inside, axis=1, count=leaves).astype(np.float64)
