@@ -344,6 +344,8 @@ def _provenance(run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]) ->
     `provenances` holds those read so far by file content, because runs of one command share theirs.
     """
     assert run.stored is not None
+    if run.stored.provenance in provenances:
+        return provenances[run.stored.provenance]
     path, content = _last_provenance(run.stored)
     if content is None:
         return {}
