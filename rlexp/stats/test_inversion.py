@@ -35,6 +35,8 @@ START = 4.0
 ITERATIONS = 6
 """Steps of the iteration for an end; each takes the error down to about a tenth."""
 BISECTIONS = 20
+TOGETHER_FROM = 20
+"""Pairs from which on computing their intervals together saves more than its preparation takes."""
 CELLS = 400_000
 """Runs that the random relabellings for one hypothetical difference assign together, at most."""
 
@@ -281,12 +283,15 @@ def intervals_of(questions: Sequence[IntervalQuestion], threads: int = 1) -> lis
         else:
             alone.append((question, answer))
 
+    large = [group for group in together.values() if len(group) >= TOGETHER_FROM]
+    alone += (each for group in together.values() if len(group) < TOGETHER_FROM for each in group)
+
     def compute(position: int) -> None:
         question, answer = alone[position]
         answer.append(_one_by_one(question))
 
     run_blocks(compute, range(len(alone)), threads)
-    for alike_questions in together.values():
+    for alike_questions in large:
         _side_by_side(alike_questions, threads)
     return [answer[0] for answer in answers]
 
@@ -305,9 +310,7 @@ def _one_by_one(question: IntervalQuestion) -> Ends:
 def _side_by_side(questions: Sequence[tuple[IntervalQuestion, list[Ends]]], threads: int) -> None:
     """Compute intervals of pairs with the same numbers of runs: one request of each at a time."""
     first = questions[0][0].test
-    waiting = []
-    for question, answer in questions:
-        waiting.append((question, question.steps(), answer))
+    waiting = [(question, question.steps(), answer) for question, answer in questions]
     distributions: list[PermutationDistribution] | None = None
     while waiting:
         requests, remaining = [], []
