@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-import rlexp
 from rlexp.stats.interval import Interval
 from rlexp.store.catalogue import INVALID, SETTLED, stamp_of_tree
 from rlexp.store.derived_files import read_derived, write_derived
@@ -97,7 +96,7 @@ class IntervalMemory:
     def _version(self) -> str | None:
         """What computes intervals here; None where the code has just changed, or cannot be read."""
         # The version alone is not enough: an editable installation changes without a new version.
-        folder = str(Path(rlexp.__file__).parent)
+        folder = str(Path(__file__).parents[2])
         before = time.time() - SETTLED
         stamps = [
             stamp_of_tree(f"{folder}/{name}", before, folders=("__pycache__",))
