@@ -43,11 +43,12 @@ def _apart(measure: str) -> str:
 
 def _standard_deviation(event: Evaluated) -> float:
     """Standard deviation of the returns, divided by n as in stable-baselines3."""
-    if not isfinite(event.mean) or not all(map(isfinite, event.returns)):
+    mean = event.mean
+    if not isfinite(mean) or not all(map(isfinite, event.returns)):
         return float("nan")
-    squares = [(d := value - event.mean) * d for value in event.returns]
+    squares = [(d := value - mean) * d for value in event.returns]
     if not all(map(isfinite, squares)):
-        return statistics.pstdev(event.returns, event.mean)
+        return statistics.pstdev(event.returns, mean)
     return exact_root_mean(squares)
 
 

@@ -303,9 +303,7 @@ class PermutationGroup:
         return float(_largest_difference(self.labels, statistic, self.floor)[0, 0])
 
     @staticmethod
-    def orders_of_one_task(
-        resampling: Resampling, repetitions: int, runs: int
-    ) -> NDArray[np.unsignedinteger]:
+    def orders_of_one_task(resampling: Resampling, repetitions: int, runs: int) -> Indices:
         """The random orders of `drawn` for a pool on one task, of shape (repetitions, runs)."""
         rows = max(1, BLOCK // runs)
         return np.concatenate(

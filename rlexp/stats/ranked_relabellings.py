@@ -20,6 +20,7 @@ from rlexp.stats.aggregate import Aggregate, Negative, Statistic, aggregate_of, 
 from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
     TIE,
+    Indices,
     Pair,
     PermutationDistribution,
     PermutationGroup,
@@ -165,7 +166,7 @@ class _RankedRelabellings:
     """
 
     sizes: tuple[int, int]
-    orders: NDArray[np.unsignedinteger]
+    orders: Indices
     members: Array
     differences: Array
 

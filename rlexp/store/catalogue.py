@@ -26,6 +26,7 @@ from rlexp.store.changed_records import ChangedRecords, ledger_stamp
 from rlexp.store.derived_files import read_derived, write_derived
 from rlexp.store.files import read_file
 from rlexp.store.layout import RunPaths
+from rlexp.store.numbered_texts import NumberedTexts
 from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
@@ -267,7 +268,7 @@ def columns_as_json(
     """
     numbers: dict[tuple[int, ...], int] = {}
     firsts: list[RunSpec] = []
-    provenances = _NumberedTexts()
+    provenances = NumberedTexts(MOST_PROVENANCE)
     rows = []
     for stamp, stored in entries:
         spec = stored.record.spec
@@ -308,33 +309,6 @@ def read_rows(document: Mapping[str, Any]) -> dict[str, CatalogueRow]:
     provenances = [text.encode() for text in document["provenances"]]
     rows = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
     return {values["name"]: CatalogueRow(values, configurations, provenances) for values in rows}
-
-
-@dataclass(slots=True)
-class _NumberedTexts:
-    """Different texts in the order in which they were met, up to a number of bytes."""
-
-    texts: list[str] = field(default_factory=list)
-    _numbers: dict[bytes, int | None] = field(default_factory=dict)
-    _bytes: int = 0
-
-    def number(self, content: bytes | None) -> int | None:
-        """The number of a text; None where it is no text, or there are too many."""
-        if content is None:
-            return None
-        if content not in self._numbers:
-            self._numbers[content] = self._add(content)
-        return self._numbers[content]
-
-    def _add(self, content: bytes) -> int | None:
-        self._bytes += len(content)
-        if self._bytes > MOST_PROVENANCE:
-            return None
-        try:
-            self.texts.append(content.decode())
-        except UnicodeDecodeError:
-            return None
-        return len(self.texts) - 1
 
 
 def _first(parts: Mapping[str, Any]) -> RunSpec:
