@@ -288,7 +288,7 @@ def intervals_of(questions: Sequence[IntervalQuestion], threads: int = 1) -> lis
 
     def compute(position: int) -> None:
         question, answer = alone[position]
-        answer.append(_one_by_one(question))
+        answer.append(interval_alone(question))
 
     run_blocks(compute, range(len(alone)), threads)
     for alike_questions in large:
@@ -296,7 +296,8 @@ def intervals_of(questions: Sequence[IntervalQuestion], threads: int = 1) -> lis
     return [answer[0] for answer in answers]
 
 
-def _one_by_one(question: IntervalQuestion) -> Ends:
+def interval_alone(question: IntervalQuestion) -> Ends:
+    """The interval of one test, computed anew."""
     steps, distribution = question.steps(), None
     while True:
         try:
