@@ -92,11 +92,14 @@ class ExperimentScan:
             None where `read_entries` could read something else: for another definition, a sweep,
             a damaged run, and runs in progress.
         """
-        if experiment.sweep is not None or self.experiment != experiment:
+        if self.experiment is None or experiment.sweep or self.experiment != experiment:
             return None
         if any(f.damaged or f.stored is None or is_running(f.stored) for f in self.runs):
             return None
-        entries = self.entries(phase)
+        # Summaries find the runs of a configuration by its identity.
+        pairs = zip(self.experiment.configurations, experiment.configurations, strict=True)
+        of_caller = {id(scanned): configuration for scanned, configuration in pairs}
+        entries = [(of_caller[id(c)], stored) for c, stored in self.entries(phase)]
         planned = sum(1 for _ in experiment.specs(phase))
         return entries if len(entries) == planned else None
 

@@ -48,6 +48,7 @@ from rlexp.store import catalogue
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import entered_attempts, seal_ended_attempts
+from rlexp.store.runs import read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -370,6 +371,27 @@ def test_the_provenance_of_a_catalogued_run_is_that_of_its_file(experiment: Stor
     assert system in str(catalogue_rows(experiment)["provenances"])
     path.unlink()
     assert host() is None
+
+
+def test_entries_of_a_scan_are_those_that_are_read(tmp_path: Path, eager: None) -> None:
+    """A scan of an experiment gives the same summary as its runs when they are read again."""
+    experiment = stored(Layout(tmp_path / "runs"), test=3)
+    for seed, score in enumerate(SCORES):
+        experiment.complete(seed, score)
+    definition = read_experiment(experiment.paths)
+    read = read_entries(experiment.paths, definition, Phase.TEST)
+    scanned = survey(experiment.paths, brief=True).entries_of(definition, Phase.TEST)
+    assert scanned == read
+    summaries = [
+        summarise(experiment.paths, definition, Phase.TEST, entries, HeadlineAggregate())
+        for entries in (scanned, read)
+    ]
+    assert summaries[0] == summaries[1]
+    assert summaries[0].cells[0].planned == 3
+    other = replace(definition, failures="worst")
+    assert survey(experiment.paths, brief=True).entries_of(other, Phase.TEST) is None
+    experiment.run(1).spec.write_text("damaged")
+    assert survey(experiment.paths, brief=True).entries_of(definition, Phase.TEST) is None
 
 
 def test_attempts_are_looked_up_in_the_ledger_until_all_are_in_it(
