@@ -16,7 +16,7 @@ from rlexp.app.execution.registered_request import (
 )
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.plans import RunPlan  # at run time: the schemas of a command are in its module
-from rlexp.app.reading.experiment_scan import mismatch_text
+from rlexp.app.reading.experiment_scan import ExperimentScan, mismatch_text, survey
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
 from rlexp.app.results import Displayed, NextCommand, Schema
@@ -31,6 +31,7 @@ from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
+from rlexp.store.runs import read_experiment
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -155,6 +156,7 @@ def run_missing(
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
+    scanned: ExperimentScan | None = None,
 ) -> "RunOutcome | RunPlan":
     """Start the missing runs of a request.
 
@@ -164,6 +166,7 @@ def run_missing(
         options: Further options.
         workspace: The workspace of the experiment.
         observer: Receives the plan and the progress of the runs.
+        scanned: The experiment as the caller has read it, in brief; None where it has not.
 
     Returns:
         The state of the phase afterwards; with `dry_run`, the plan.
@@ -177,7 +180,10 @@ def run_missing(
     experiment = merge_with_existing(paths, request.experiment)
     if request.labelled:
         check_labels(experiment, request.experiment)
-    entries = read_entries(paths, experiment, request.phase)
+    scanned = scanned or _scan(paths, experiment)
+    entries = None if scanned is None else scanned.entries_of(experiment, request.phase)
+    if entries is None:
+        scanned, entries = None, read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     _check_detached(request, options)
     if options.dry_run:
@@ -185,12 +191,14 @@ def run_missing(
     if plan.missing:
         from rlexp.app.execution.early_session import opened_early
 
+        scanned = None
         launch = _launch_settings_of(request, command, options, workspace)
         with opened_early(launch, workspace) as opened:
             executed = _execute(request, paths, plan, opened, options, workspace, observer)
     else:
         executed = _Executed(experiment, entries)
-        _catch_up(request, paths, executed, command, workspace, observer)
+        all_entered = scanned is not None and scanned.all_entered
+        _catch_up(request, paths, executed, command, workspace, observer, all_entered=all_entered)
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
     summary = summarise(
@@ -218,11 +226,20 @@ def _with_card(
         # The scores so far were shown: whoever stops for them has looked at them.
         count_looks(request.experiment.name, request.phase, workspace)
         return outcome
-    card, sequential = card_and_sequential(request.experiment.name, request.phase, workspace)
+    card, sequential = card_and_sequential(
+        request.experiment.name, request.phase, workspace, scanned
+    )
     state = replace(
         _state(_requested(executed.entries, request), again, request), sequential=sequential
     )
     return replace(outcome, card=card, next=tuple(experiment_commands(state)))
+
+
+def _scan(paths: ExperimentPaths, experiment: Experiment) -> ExperimentScan | None:
+    """The experiment as it is on disk, in brief; None where the command changes its definition."""
+    if not paths.definition.exists() or read_experiment(paths) != experiment:
+        return None
+    return survey(paths, brief=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +310,14 @@ def _catch_up(
     command: tuple[str, ...],
     workspace: Workspace,
     observer: "Observer",
+    *,
+    all_entered: bool,
 ) -> None:
     """Write the ledger and push to trackers, where an earlier command was killed before it did."""
     probe_writable(paths.folder)
-    counted = {run.record.spec.name: run.record.attempts for _, run in executed.entries}
-    seal_ended_attempts(paths, now=time.time(), counted=counted)
+    if not all_entered:
+        counted = {run.record.spec.name: run.record.attempts for _, run in executed.entries}
+        seal_ended_attempts(paths, now=time.time(), counted=counted)
     catch_up(paths, request.trackers, command, workspace, observer)
 
 
