@@ -74,7 +74,8 @@ def _search(baseline: Baseline, draws: Draws) -> Iterator[Tried]:
         study_name=str(draws.number),
     )
     # The default configuration is the first trial, as for the tuners of rlexp.
-    row, rows = draws.default, []
+    row = draws.default
+    rows: list[int] = []
     while len(rows) < len(landscape.rows):
         rows.append(row)
         study.enqueue_trial(internal_values(landscape.space, landscape.rows[row]) or {})

@@ -206,7 +206,7 @@ def run_missing(
         detectable=options.detectable,
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
-    return _with_card(outcome, request, executed, again, workspace)
+    return _with_card(outcome, request, executed, again, workspace, scanned)
 
 
 def _with_card(
@@ -215,6 +215,7 @@ def _with_card(
     executed: "_Executed",
     again: Sequence[str],
     workspace: Workspace,
+    scanned: ExperimentScan | None,
 ) -> RunOutcome:
     """The outcome with the card of a report; unchanged where the runs are not finished."""
     # The runs begin sooner without the imports of reports before them.
