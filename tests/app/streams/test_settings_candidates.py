@@ -307,3 +307,19 @@ def test_an_ablation_of_a_stream_trains_ordinary_runs(stream: Path) -> None:
     with pytest.raises(RecordError, match="rlexp propose s --final") as refused:
         rlexp(stream, "ablate", "s", "--dry-run")
     assert "rlexp propose s --final" == refused.value.command
+
+
+def test_a_repeated_run_of_a_stream_is_scored_by_the_trusted_code(
+    stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rlexp reproduce` finds the same weights and the same score, and not a missing one."""
+    for module in (local, separate_process):
+        warm_up(monkeypatch, module)
+    run = ExperimentPaths(stream / "runs" / "s").runs()[0]
+    name = f"s/{run.folder.name}"
+    again = rlexp(stream, "reproduce", name, "--json").document("reproduction")
+    (compared,) = again["runs"]
+    score = read_run(run).record.score
+    assert score is not None
+    assert {"then": score, "now": score} == compared["score"]
+    assert ("identical", True) == (compared["verdict"], again["reproduced"])
