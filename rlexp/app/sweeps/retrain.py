@@ -148,7 +148,7 @@ def request_trial_again(
     """
     workspace.make_importable()
     keys = _check_keys(overrides)
-    trial = _without_code(choose_trial(origin, workspace))
+    trial = without_code(choose_trial(origin, workspace))
     check_imports(
         [trial.configuration],
         workspace.allowed,
@@ -167,7 +167,16 @@ def request_trial_again(
     return _changed_trial(trial, requested, overrides, keys, workspace)
 
 
-def _without_code(trial: ChosenTrial) -> ChosenTrial:
+def is_change_of_code(trial: ChosenTrial) -> bool:
+    """Whether a trial of a stream has other code than the first champion."""
+    code = trial.configuration.code
+    if code is None:
+        return False
+    first = read_trials(trial.paths)[0].configuration
+    return first is not None and first.code != code
+
+
+def without_code(trial: ChosenTrial) -> ChosenTrial:
     """The trial for ordinary runs, which have no field for code.
 
     Raises:
@@ -176,8 +185,7 @@ def _without_code(trial: ChosenTrial) -> ChosenTrial:
     code = trial.configuration.code
     if code is None:
         return trial
-    first = read_trials(trial.paths)[0].configuration
-    if first is not None and first.code != code:
+    if is_change_of_code(trial):
         raise RecordError(
             f"trial {trial.number} of {trial.paths.name} is a change of code ({code[:12]}), which "
             "its settings do not hold: take over its commit, which "
@@ -219,7 +227,7 @@ def words_to_show(
     """
     workspace.make_importable()
     keys = _check_keys(overrides)
-    trial = choose_trial(origin, workspace)
+    trial = without_code(choose_trial(origin, workspace))
     words = words_from(trial, overrides, workspace)
     requested = read_request(words, workspace)
     changed, given = _is_changed(trial, requested.experiment), _given_root(requested, keys)

@@ -1,5 +1,6 @@
 """The two configurations of an ablation, from the targets and words of `rlexp ablate`."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import read_target
 from rlexp.app.sweeps.evidence import read_sweep_evidence
-from rlexp.app.sweeps.retrain import SweepTrial, choose_trial
+from rlexp.app.sweeps.retrain import SweepTrial, choose_trial, without_code
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import ATTEMPT_KEYS, EXPERIMENT_KEYS, choice_texts, parse_overrides
@@ -25,6 +26,7 @@ from rlexp.reports.evidence.sweeps import ImportanceByMethod
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_definition, read_experiment
+from rlexp.store.streams import is_stream
 from rlexp.store.sweeps import read_selection, read_trials
 
 BASE, CHANGED = "base", "changed"
@@ -139,10 +141,14 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
     refuse_older(experiment)
     selection = read_selection(paths)
     if selection is None:
+        kind, words = (
+            ("stream", ["propose", "--final"]) if is_stream(paths) else ("sweep", ["resume"])
+        )
+        command_line = shlex.join(["rlexp", words[0], paths.name, *words[1:]])
         raise RecordError(
             f"{paths.name} has not selected a winner yet, so there is nothing to ablate: finish the "
-            f"sweep with rlexp resume {paths.name}",
-            command=f"rlexp resume {paths.name}",
+            f"{kind} with {command_line}",
+            command=command_line,
             key=paths.name,
         )
     if selection.winner == DEFAULT:
@@ -151,8 +157,9 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
             "ablate",
             key=paths.name,
         )
-    winner = choose_trial(SweepTrial(paths.name, None), workspace).configuration
-    check_imports([winner, experiment.default], workspace.allowed, command)
+    winner = without_code(choose_trial(SweepTrial(paths.name, None), workspace)).configuration
+    default = _ordinary(experiment.default)
+    check_imports([winner, default], workspace.allowed, command)
     trials = read_trials(paths)
     assert experiment.sweep is not None
     tied = tied_keys(
@@ -162,7 +169,7 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
     )
     return AblationSource(
         endpoints=Endpoints.of(
-            replace(experiment.default, label="default"),
+            replace(default, label="default"),
             replace(winner, label=TUNED),
             workspace,
             tied,
@@ -289,7 +296,12 @@ def _recorded(
             key=text,
         )
     check_imports(chosen, workspace.allowed, command)
-    return experiment, chosen[0]
+    return experiment, _ordinary(chosen[0])
+
+
+def _ordinary(configuration: Configuration) -> Configuration:
+    """A configuration for ordinary runs: those of a stream have the digest of their code."""
+    return replace(configuration, code=None)
 
 
 def _name(old: Configuration, new: Configuration) -> str:
