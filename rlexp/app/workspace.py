@@ -69,7 +69,7 @@ class Workspace:
         experiments = {e.name: e for e in self.layout.experiments()}
         requested = self._inside(name)
         if requested not in experiments:
-            self._check_former_name(requested)
+            self.check_former_name(requested)
             first = ", ".join(list(experiments)[:20])
             existing = f" (there are: {first})" if experiments else "; see 'rlexp ls'"
             raise RecordError(
@@ -154,7 +154,7 @@ class Workspace:
             return experiments[requested]
         if "/" in requested or any(requested in run.folder.name for run in self._runs()):
             return self.run(name)
-        self._check_former_name(requested)
+        self.check_former_name(requested)
         raise RecordError(
             f"no experiment and no run under {self.layout.root} matches {name!r}"
             f"{did_you_mean(requested, experiments)}; see 'rlexp ls'",
@@ -164,7 +164,7 @@ class Workspace:
             command="rlexp ls",
         )
 
-    def _check_former_name(self, name: str) -> None:
+    def check_former_name(self, name: str) -> None:
         """Refuse a name that an experiment had before `rlexp mv`.
 
         Raises:

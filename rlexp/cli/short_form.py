@@ -280,6 +280,9 @@ def _lines_of_table(table: "Table", all_of_them: str) -> "Iterator[str]":
     if table.name != PARAMETERS:
         yield from filter(None, [first_sentence(table.note)[1]])
         return
+    if not table.rows:
+        # A stream searches no range, so that its table has no row.
+        return
     *_, column = table.columns
     names = [str(row[0]).rpartition(".")[2] for row in table.rows]
     settings = " ".join(

@@ -31,6 +31,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_experiment
+from rlexp.store.streams import is_stream
 
 if TYPE_CHECKING:
     from rlexp.executors import Executor
@@ -344,6 +345,15 @@ def merge_with_existing(paths: ExperimentPaths, requested: Experiment) -> Experi
     existing = read_experiment(paths)
     refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
     refuse_older(existing)
+    if is_stream(paths):
+        command = shlex.join(["rlexp", "propose", requested.name])
+        raise RecordError(
+            f"experiment {requested.name} is a stream of candidates: continue it with '{command}', "
+            f"or choose another name, for example {other_name(paths)}",
+            code="other_definition",
+            key="experiment",
+            command=command,
+        )
     if existing.sweep is not None:
         raise RecordError(
             f"experiment {requested.name} is a sweep: continue it with 'rlexp sweep', "

@@ -1,5 +1,6 @@
 """Begins a stream: freezes its first champion, budget, seeds, design, and what is protected."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,14 @@ from rlexp.store.streams import append_to_stream, read_stream
 from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, read_trials
 
 TUNING_SEEDS = "seeds.tuning"
+WHAT_DIFFERS = {
+    "experiment": "settings",
+    "seeds": "number of tuning seeds",
+    "horizon": "number of candidates",
+    "declared": "protected files",
+    "free": "freed settings",
+}
+"""What is frozen in a stream, in words; the other fields are their own names."""
 MOST_TRIALS = 1_000_000
 """Trials that the plan of an endless stream allows."""
 
@@ -203,12 +212,19 @@ def _refuse_other(
         before, now = getattr(existing, name), getattr(requested, name)
         if before != now:
             raise RecordError(
-                f"{paths.name} has begun with other {name} ({before!r}, and now {now!r}): give "
-                f"another name, or propose a candidate: rlexp propose {paths.name} "
-                "algorithm.gamma=0.98",
+                f"{paths.name} has begun with other {WHAT_DIFFERS.get(name, name)} "
+                f"({_in_words(before)}, and now {_in_words(now)}): give another name, or propose a "
+                f"candidate: rlexp propose {shlex.quote(paths.name)} algorithm.gamma=0.98",
                 code="other_definition",
                 key=name,
             )
+
+
+def _in_words(value: object) -> str:
+    """A frozen value in a message."""
+    if value is None or value == ():
+        return "none"
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _write(paths: ExperimentPaths, experiment: Experiment, beginning: StreamBeginning) -> None:

@@ -149,8 +149,7 @@ def request_trial_again(
     workspace.make_importable()
     keys = _check_keys(overrides)
     trial = choose_trial(origin, workspace)
-    ordinary = without_code(trial.configuration, trial.paths, trial.name)
-    trial = replace(trial, configuration=ordinary)
+    trial = as_ordinary(trial)
     check_imports(
         [trial.configuration],
         workspace.allowed,
@@ -169,6 +168,20 @@ def request_trial_again(
     return _changed_trial(trial, requested, overrides, keys, workspace)
 
 
+def is_change_of_code(configuration: Configuration, paths: ExperimentPaths) -> bool:
+    """Whether a configuration of a stream has other code than the first champion."""
+    if configuration.code is None:
+        return False
+    first = read_trials(paths)[0].configuration
+    return first is not None and first.code != configuration.code
+
+
+def as_ordinary(trial: ChosenTrial) -> ChosenTrial:
+    """The trial for ordinary runs; see `without_code`."""
+    ordinary = without_code(trial.configuration, trial.paths, trial.name)
+    return replace(trial, configuration=ordinary)
+
+
 def without_code(configuration: Configuration, paths: ExperimentPaths, name: str) -> Configuration:
     """A configuration of an experiment for ordinary runs, which have no field for code.
 
@@ -180,13 +193,9 @@ def without_code(configuration: Configuration, paths: ExperimentPaths, name: str
     Raises:
         RecordError: It is a change of code of a stream, which the present code is not.
     """
-    code = configuration.code
-    if code is None:
-        return configuration
-    first = read_trials(paths)[0].configuration
-    if first is not None and first.code != code:
+    if is_change_of_code(configuration, paths):
         raise RecordError(
-            f"{name} is a change of code ({code[:12]}), which "
+            f"{name} is a change of code ({str(configuration.code)[:12]}), which "
             "its settings do not hold: take over its commit, which "
             f"'rlexp propose {paths.name} --json' names, and train it with rlexp run"
         )
@@ -226,7 +235,7 @@ def words_to_show(
     """
     workspace.make_importable()
     keys = _check_keys(overrides)
-    trial = choose_trial(origin, workspace)
+    trial = as_ordinary(choose_trial(origin, workspace))
     words = words_from(trial, overrides, workspace)
     requested = read_request(words, workspace)
     changed, given = _is_changed(trial, requested.experiment), _given_root(requested, keys)

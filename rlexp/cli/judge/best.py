@@ -68,8 +68,9 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
         return
     for line in _head_lines(result):
         console.line(line)
-    console.line()
-    _show_parameters(result, console)
+    if result.parameters:
+        console.line()
+        _show_parameters(result, console)
     console.line()
     for measured in result.scores:
         console.line(f"  {_score_line(measured, result.winner)}")

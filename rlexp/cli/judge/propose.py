@@ -184,8 +184,7 @@ def show_stream(result: "StreamResult", console: "Console") -> None:
     from rlexp.cli.short_form import show_sweep_card
     from rlexp.cli.summaries import next_lines
 
-    for line in stream_lines(result):
-        console.line(line)
+    _show_lines(result, console)
     if result.card is not None:
         console.line("")
         show_sweep_card(result.card, console, f"rlexp show {result.study} --full")
@@ -193,18 +192,21 @@ def show_stream(result: "StreamResult", console: "Console") -> None:
         console.line(line)
 
 
-def stream_lines(result: "StreamResult") -> Iterator[str]:
-    """The answer, the stream with its candidates, and what it has spent."""
+def _show_lines(result: "StreamResult", console: "Console") -> None:
+    """Print the answer, the stream with its candidates, and what it has spent."""
     from rlexp.cli.judge.propose_words import alpha_text, answer, frozen_text
 
-    yield from answer(result)
-    yield ""
-    yield from frozen_text(result)
+    console.paragraph(answer(result))
+    console.line("")
+    for text in frozen_text(result):
+        console.paragraph(text)
     if result.candidates:
-        yield ""
-        yield from _table(result.candidates)
-    yield ""
-    yield from alpha_text(result)
+        console.line("")
+        for row in _table(result.candidates):
+            console.line(row)
+    console.line("")
+    for text in alpha_text(result):
+        console.paragraph(text)
 
 
 def _table(rows: "tuple[CandidateRow, ...]") -> Iterator[str]:
@@ -212,9 +214,9 @@ def _table(rows: "tuple[CandidateRow, ...]") -> Iterator[str]:
     from rlexp.cli.judge.propose_words import shown_change
     from rlexp.text import format_score
 
-    yield f"{'':>4}  {'decision':<10} {'won':>4} {'lost':>4} {'mean':>9} {'champion':>9}  change"
+    yield f"{'':>4}  {'decision':<10} {'n':>4} {'won':>4} {'lost':>4} {'mean':>9} {'champion':>9}  change"
     for row in rows:
         means = ("" if m is None else format_score(m) for m in (row.mean, row.champion_mean))
         mean, champion = means
-        counts = f"{row.won:>4} {row.lost:>4} {mean:>9} {champion:>9}"
+        counts = f"{row.n:>4} {row.won:>4} {row.lost:>4} {mean:>9} {champion:>9}"
         yield f"{row.number:>4}  {row.decision or 'open':<10} {counts}  {shown_change(row)}"

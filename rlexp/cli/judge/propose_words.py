@@ -1,6 +1,5 @@
 """The sentences of `rlexp propose`."""
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,16 +10,10 @@ if TYPE_CHECKING:
 
 SHORT = 12
 """Digits of a digest that are shown."""
-WIDTH = 88
-"""Characters of a line."""
 
 
-def answer(result: "StreamResult") -> Iterator[str]:
+def answer(result: "StreamResult") -> str:
     """What the command has done, in one sentence."""
-    yield from _wrapped(_answer(result))
-
-
-def _answer(result: "StreamResult") -> str:
     row = result.judged
     match result.answer:
         case "begun":
@@ -35,8 +28,9 @@ def _answer(result: "StreamResult") -> str:
         case "shown" | "incomplete":
             closed = result.tests_missing is not None
             state = "is closed" if closed else "takes candidates"
-            how = f"candidate {row.number} is open" if row and not row.decision else state
-            return f"{result.study}: {how}; champion: {result.champion_name}."
+            is_open = row is not None and not row.decision
+            how = f"has candidate {result.candidate} open" if is_open else state
+            return f"{result.study} {how}; champion: {result.champion_name}."
         case _:
             return _decision(result, row)
 
@@ -56,18 +50,18 @@ def _decision(result: "StreamResult", row: "CandidateRow | None") -> str:
 
 
 def frozen_text(result: "StreamResult") -> Iterator[str]:
-    """What the stream has frozen."""
+    """What the stream has frozen, a paragraph each."""
     better = "lower" if result.lower_is_better else "higher"
     limit = (
         "" if result.horizon is None else f", at most {format_count(result.horizon, 'candidate')}"
     )
-    yield from _wrapped(
+    yield (
         f"Stream: {result.label} on {result.task}, {result.steps:,} steps, score "
         f"{result.score} ({better} is better), up to {format_count(result.seeds, 'tuning seed')} for "
         f"a candidate, margin {result.margin:g}{limit}; scored by code {result.code[:SHORT]}"
     )
     if result.protected:
-        yield from _wrapped(f"Protected: {', '.join(result.protected)}")
+        yield f"Protected: {', '.join(result.protected)}"
 
 
 def alpha_text(result: "StreamResult") -> Iterator[str]:
@@ -83,7 +77,7 @@ def alpha_text(result: "StreamResult") -> Iterator[str]:
             else "cannot be kept with these seeds"
         )
         spent += f"; the next candidate has the level {result.next_level:.3g} and {needs}"
-    yield from _wrapped(spent)
+    yield spent
     yield f"Register: head {(result.head or '')[:SHORT]}"
 
 
@@ -92,7 +86,3 @@ def shown_change(row: "CandidateRow") -> str:
     if row.source == "settings":
         return " ".join(row.words)
     return f"{row.name} (code {row.code[:SHORT]})"
-
-
-def _wrapped(text: str) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)

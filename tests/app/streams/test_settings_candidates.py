@@ -1,9 +1,11 @@
 """Candidates that are settings: what is refused, what is spent, and what survives."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 
@@ -33,6 +35,10 @@ WORDS = (
     *("seeds.tuning=4", "seeds.test=2"),
 )
 BETTER = ("algorithm.learning_rate=3e-2", "algorithm.n_epochs=20")
+
+
+COUNTS = ("n", "won", "lost")
+"""Columns of the table of candidates that are counts of seeds."""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +129,73 @@ def test_other_commands_leave_a_stream_alone(stream: Path) -> None:
         assert refused.code != 0, command
     assert not list((stream / "runs" / "s").glob("*-test-*"))
     assert 0 == typed(stream, "resume").code
+
+
+def test_sentences_of_a_stream_are_folded_by_the_terminal_alone(stream: Path) -> None:
+    """Each sentence is one line in a pipe, and each row of the table has its number of seeds."""
+    lines = rlexp(stream, "propose", "s").out.splitlines()
+    assert "s takes candidates; champion: tuned (trial 1)." == lines[0]
+    (frozen,) = [line for line in lines if line.startswith("Stream: ")]
+    assert "scored by code" in frozen
+    (alpha,) = [line for line in lines if line.startswith("Alpha: ")]
+    assert alpha.endswith("at the earliest")
+    head, row = next((h, r) for h, r in pairwise(lines) if r.lstrip().startswith("1  kept"))
+    n, won, lost = (int(row.split()[head.split().index(name) + 1]) for name in COUNTS)
+    assert n >= won + lost >= 1
+
+
+def test_another_stream_of_the_same_name_is_refused_in_words(stream: Path) -> None:
+    """The message says what differs without the notation of a programming language."""
+    with pytest.raises(RecordError, match=r"with other words \(algorithm=ppo ") as refused:
+        rlexp(stream, "propose", "s", "--begin")
+    assert "and now none)" in str(refused.value)
+    assert "('" not in str(refused.value)
+
+
+def test_a_run_of_the_name_of_a_stream_is_sent_to_its_command(stream: Path) -> None:
+    """`rlexp run` names the command that continues a stream, which `rlexp sweep` does not."""
+    with pytest.raises(RecordError, match="is a stream of candidates") as refused:
+        rlexp(stream, "run", *WORDS, "experiment=s")
+    assert "rlexp propose s" == refused.value.command
+
+
+def test_a_stream_that_was_moved_is_named(copied: ExperimentPaths) -> None:
+    """The former name of a stream leads to its present one."""
+    folder = copied.folder.parents[1]
+    assert 0 == typed(folder, "mv", "s", "later").code
+    with pytest.raises(RecordError, match="experiment s is now later"):
+        rlexp(folder, "propose", "s", "algorithm.gamma=0.9")
+
+
+def test_best_has_the_proposed_settings_and_saves_them(copied: ExperimentPaths) -> None:
+    """The best candidate is shown with its changes, and the printed command writes a benchmark of them."""
+    folder = copied.folder.parents[1]
+    best = rlexp(folder, "best", "s", "--json").document("best")
+    rows = {row["parameter"]: (row["default"], row["value"]) for row in best["parameters"]}
+    assert {"algorithm.learning_rate": (0.0003, 0.03), "algorithm.n_epochs": (10, 20)} == rows
+    (save,) = [n["command"] for n in best["next"] if "--save" in n["command"]]
+    assert 0 == typed(folder, *shlex.split(save)[1:]).code
+    assert "n_epochs: 20" in (folder / "conf" / "benchmark" / "s_best.yaml").read_text()
+
+
+def test_an_ablation_of_a_stream_waits_for_its_test(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream without a test is refused with the command that closes it; after that, its changes are ablated."""
+    folder = copied.folder.parents[1]
+    with pytest.raises(RecordError, match="finish the stream with") as refused:
+        rlexp(folder, "ablate", "s", "--dry-run")
+    assert "rlexp propose s --final" == refused.value.command
+    for module in (local, separate_process):
+        warm_up(monkeypatch, module)
+    closed = typed(folder, *shlex.split(refused.value.command)[1:], "-q")
+    assert 0 == closed.code, closed.err
+    # A stream has no table of a search space, and no empty line in its place.
+    assert "tuned (trial 1):" not in closed.out
+    plan = rlexp(folder, "ablate", "s", "--dry-run")
+    assert 0 == plan.code, plan.err
+    assert "n_epochs: 10 → 20" in plan.out
+    assert "code" not in plan.out
 
 
 def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:

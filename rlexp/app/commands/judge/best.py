@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.data_frames import data_frame
-from rlexp.app.execution.configuration_words import ConfigurationWords
+from rlexp.app.execution.configuration_words import ConfigurationWords, sections_of, value_at
 from rlexp.app.execution.import_permission import check_imports, permission_for
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
-from rlexp.app.sweeps.retrain import ChosenTrial, SweepTrial, choose_trial
+from rlexp.app.sweeps.retrain import (
+    ChosenTrial,
+    SweepTrial,
+    as_ordinary,
+    choose_trial,
+    is_change_of_code,
+)
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
 from rlexp.config.matrix import GROUP, benchmark_file
@@ -32,6 +38,8 @@ from rlexp.reports.analysis.winner_assessment import PhaseScores, assess_winner,
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.interval import Interval
 from rlexp.store.files import publish, read_file
+from rlexp.store.runs import read_definition
+from rlexp.store.streams import is_stream
 from rlexp.text import format_count, format_score
 
 if TYPE_CHECKING:
@@ -79,11 +87,11 @@ class BestRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterRow:
-    """One searched hyperparameter.
+    """One searched hyperparameter, or one that a candidate of a stream has changed.
 
     Attributes:
         parameter: Its key in the configuration.
-        searched: Its values in the search space, in words.
+        searched: Its values in the search space, in words; `proposed` in a stream.
         default: Its value in the default configuration; null where it is not active.
         value: Its value in the best trial; null where it is not active.
     """
@@ -244,6 +252,16 @@ def _parameters(trial: ChosenTrial, sweep: SweepEvidence) -> Iterator[ParameterR
             default=sweep.default.get(parameter.key),
             value=values.get(parameter.key),
         )
+    searched = {parameter.key for parameter in sweep.definition.space.parameters}
+    proposed = [key for key in values if key not in searched]
+    default = sections_of(read_definition(trial.paths).default) if proposed else {}
+    for key in proposed:
+        yield ParameterRow(
+            parameter=key,
+            searched="proposed",
+            default=value_at(default, key),
+            value=values[key],
+        )
 
 
 def _caution(
@@ -340,7 +358,7 @@ def _words(
         *workspace.permission,
     )
     check_imports([trial.configuration], workspace.allowed, command)
-    words = trial.words(workspace)
+    words = as_ordinary(trial).words(workspace)
     searched = {
         row.parameter: row.value
         for row in _parameters(trial, sweep)
@@ -503,6 +521,19 @@ def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Ite
         run = shlex.join(["rlexp", "run", *overrides, *permission])
         yield NextCommand(why="train it", command=run)
         return
+    if not is_change_of_code(trial.configuration, trial.paths):
+        yield from _further_uses(request, trial, workspace)
+    if trial.selection is None:
+        kind, command = ("stream", "propose") if is_stream(trial.paths) else ("sweep", "status")
+        see = shlex.join(["rlexp", command, name])
+        yield NextCommand(why=f"see how far the {kind} is", command=see)
+
+
+def _further_uses(
+    request: BestRequest, trial: ChosenTrial, workspace: Workspace
+) -> Iterator[NextCommand]:
+    """Training the trial again, and saving it; a change of code of a stream allows neither."""
+    name = trial.paths.name
     # The records of the sweep name the code of the trial.
     permission = permission_for([trial.configuration], workspace.allowed)
     train = shlex.join([*SweepTrial(name, request.trial).command(permission)])
@@ -511,6 +542,3 @@ def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Ite
     saved = re.sub(r"[^A-Za-z0-9_-]", "_", f"{name}_{suffix}")
     words = ["rlexp", "best", name, *_option(request), "--save", saved, *permission]
     yield NextCommand(why="save it as a benchmark", command=shlex.join(words))
-    if trial.selection is None:
-        status = shlex.join(["rlexp", "status", name])
-        yield NextCommand(why="see how far the sweep is", command=status)

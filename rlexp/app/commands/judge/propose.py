@@ -270,6 +270,8 @@ def _check_stream(paths: ExperimentPaths, study: str, workspace: Workspace) -> N
     """
     if is_stream(paths):
         return
+    if not paths.definition.exists():
+        workspace.check_former_name(study)
     command = f"rlexp propose {shlex.quote(study)} --begin algorithm=ppo environment=cartpole"
     others = [e.name for e in workspace.layout.experiments() if is_stream(e)]
     there = f"; streams here: {', '.join(others[:5])}" if others else ""
