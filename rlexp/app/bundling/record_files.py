@@ -48,7 +48,7 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
     files = RecordFiles()
     of_experiment = (
         *(paths.definition, paths.ledger, paths.trials, paths.selection, paths.adaptive),
-        *(paths.annotations, paths.names, paths.gate),
+        *(paths.annotations, paths.names, paths.gate, paths.ablation, paths.candidates),
     )
     for path in of_experiment:
         _add(files, paths, path)
@@ -64,7 +64,8 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
 
 
 def _add_run(files: RecordFiles, paths: ExperimentPaths, run: RunPaths, *, models: bool) -> None:
-    _add(files, paths, run.spec)
+    for path in (run.spec, run.scoring):
+        _add(files, paths, path)
     for attempt in run.attempts():
         for path in (
             *(attempt.settings, attempt.provenance, attempt.patch),

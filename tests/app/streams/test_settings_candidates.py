@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from command_line import rlexp, typed
+from bundled_studies import SHORT, quick_bundles, replace_text, sum_again, verified
+from command_line import give, rlexp, typed
 from stream_studies import DESIGN
 from warm_processes import warm_up
 
@@ -122,6 +123,24 @@ def test_other_commands_leave_a_stream_alone(stream: Path) -> None:
         assert refused.code != 0, command
     assert not list((stream / "runs" / "s").glob("*-test-*"))
     assert 0 == typed(stream, "resume").code
+
+
+def test_a_stream_is_bundled_with_its_register(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle of a stream verifies, with its candidates and scores; an edited decision is named."""
+    quick_bundles(monkeypatch)
+    folder = copied.folder.parents[1]
+    give(folder, "bundle", "s", "-o", "bundle", *SHORT)
+    code, lines = verified(folder)
+    assert 0 == code, lines
+    assert any("stream s: 1 candidate, 1 decision" in line for line in lines)
+    register = folder / "bundle/runs/s/candidates.jsonl"
+    assert copied.candidates.read_bytes() == register.read_bytes()
+    replace_text(register, '"state":"kept"', '"state":"discarded"')
+    sum_again(folder / "bundle")
+    code, lines = verified(folder)
+    assert (1, True) == (code, any(x.startswith("fault: register of candidates") for x in lines))
 
 
 def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:
