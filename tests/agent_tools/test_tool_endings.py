@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 from command_line import typed as rlexp
+from in_full import IN_FULL, long
 from tool_client import ToolClient, connected
 
 from rlexp.app.commands.setup.init import init
@@ -105,6 +106,7 @@ def test_equal_calls_at_the_same_time_are_one(workspace: Path) -> None:
     assert outcomes[0] == outcomes[1]
 
 
+@long
 def test_a_cancelled_request_stops_its_runs(workspace: Path) -> None:
     """A request that the client cancels leaves its run interrupted, and the command line continues it."""
     with connected(workspace) as client:
@@ -122,7 +124,7 @@ def test_a_cancelled_request_stops_its_runs(workspace: Path) -> None:
     assert step >= 256
 
 
-@pytest.mark.parametrize("end", ["closed", "killed", "interrupted"])
+@pytest.mark.parametrize("end", ["closed", "killed", "interrupted"] if IN_FULL else ["killed"])
 def test_nothing_outlives_the_server(workspace: Path, end: str) -> None:
     """When the client goes, or the server is killed or interrupted, every process ends, and the run can continue."""
     with connected(workspace) as client:
@@ -142,6 +144,7 @@ def test_nothing_outlives_the_server(workspace: Path, end: str) -> None:
     assert step >= 256
 
 
+@long
 def test_a_stopped_run_has_the_numbers_of_one_that_was_not(workspace: Path) -> None:
     """A run that a client cancelled and continued has the score and weights of an undisturbed one."""
     with connected(workspace) as client:

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import typed as rlexp
+from in_full import long
 from stored_runs import stored, study
 from tool_client import SERVER, ToolClient, connected
 
@@ -66,6 +67,20 @@ REFUSED = {
 """Words that a client may not write."""
 
 
+WRITING = {"show", "compare", "report"}
+"""Tools whose first call writes: the report its files, and the others looks."""
+MORE = {
+    *("list runs", "show run", "compare with a margin", "run option", "run range"),
+    *("wrapper", "address", "package", "hydra", "study file"),
+}
+"""Cases that resemble others, and run in the full suite only: each call is a process."""
+
+
+def cases(names: Iterable[str]) -> list[Any]:
+    """The parameters of a test, with those that are long marked."""
+    return [pytest.param(name, marks=[long] if name in MORE else []) for name in names]
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with two stored experiments, and with code that a client could want to execute."""
@@ -102,15 +117,16 @@ def test_tools_are_commands_that_remove_nothing(client: ToolClient) -> None:
         assert tool.annotations.destructive_hint is False
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", cases(READING))
 def test_documents_are_those_of_the_command(
     client: ToolClient, workspace: Path, name: str
 ) -> None:
     """A tool returns the document of its command with `--json`, and the answer on one line."""
     arguments, words = READING[name]
-    # The first call of each writes: the report its files, and show the looks.
-    client.call(name.split(maxsplit=1)[0], **arguments)
-    result = client.call(name.split(maxsplit=1)[0], **arguments)
+    tool = name.split(maxsplit=1)[0]
+    if tool in WRITING:
+        client.call(tool, **arguments)
+    result = client.call(tool, **arguments)
     command = rlexp(workspace, *words.split(), "--json")
     assert command.content == result.structured_content, command.err
     assert command.content == json.loads(result.content[1].text)  # type: ignore[union-attr]
@@ -119,7 +135,7 @@ def test_documents_are_those_of_the_command(
     assert len(result.content[0].text) > 10  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", cases(MISTAKES))
 def test_errors_are_those_of_the_command(client: ToolClient, workspace: Path, name: str) -> None:
     """A mistake gives the sentence and the document of the command line."""
     arguments, words = MISTAKES[name]
@@ -155,7 +171,7 @@ def test_wrong_arguments_are_refused(
     assert not (workspace.parent / "reports").exists()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", cases(REFUSED))
 def test_words_of_a_client_reach_nothing_further(
     client: ToolClient, workspace: Path, name: str
 ) -> None:

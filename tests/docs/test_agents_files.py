@@ -12,6 +12,7 @@ import pytest
 import typer
 from command_line import typed as rlexp
 from documentation import BESIDE, FOR_PROGRAMS, ROOT, adapted, llms_txt, pages
+from in_full import long
 from page_commands import shortened
 from pasted_commands import pasted
 from reference_pages import reference_pages
@@ -64,7 +65,14 @@ def test_tools_of_a_workspace_are_true() -> None:
     assert set(TOOLS) == set(re.split(r", | and |, with", sentence.partition(", with")[0]))
 
 
-@pytest.mark.parametrize("command", commands(OWN_PAGE), ids=str)
+@pytest.mark.parametrize(
+    "command",
+    [
+        # Other tests of the ordinary suite execute these scripts, which takes long.
+        pytest.param(command, marks=[long] if ".ci/" in command else [], id=command)
+        for command in commands(OWN_PAGE)
+    ],
+)
 def test_commands_of_contributors_work(command: str) -> None:
     """Each command of the AGENTS.md of rlexp works in the checkout."""
     programs = Path(sys.executable).parent

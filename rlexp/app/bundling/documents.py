@@ -197,7 +197,8 @@ def _absent(
     yield "- Checkpoints, logs, and files of trackers."
     yield "- Policies, unless `runs/` holds files `model.zip`; `left_out.json` has the sums of those that are not here."
     if not manifest.code:
-        yield f"- The code of the study. Uncommitted changes are in `diff.patch` of {format_count(places.patches, 'attempt')}."
+        changes = f" Uncommitted changes are in `diff.patch` of {format_count(places.patches, 'attempt')}."
+        yield f"- The code of the study.{changes if places.patches else ''}"
     for study in studies:
         if study.parents:
             yield f"- {format_count(study.parents, 'run')} that runs of {study.experiment} continue."

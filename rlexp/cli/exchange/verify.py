@@ -102,11 +102,7 @@ def bundle_verification_lines(verified: "BundleVerification") -> "Iterator[str]"
         yield f"Checked {text}"
     for experiment in verified.experiments:
         yield from _experiment_lines(experiment)
-    if verified.looks is not None:
-        yield from _register_lines("looks", "broken chain", verified.looks)
-    if verified.protocols is not None:
-        yield from (protocol.verdict for protocol in verified.protocols.protocols)
-        yield from _register_lines("protocols", "fault", verified.protocols)
+    yield from _all_register_lines(verified)
     for text in verified.unknown:
         yield f"Not known: {text}"
     if verified.sha256:
@@ -120,12 +116,16 @@ def verification_lines(verification: "Verification") -> "Iterator[str]":
         yield f"{verification.folder} holds no experiments yet; to start one, use 'rlexp run'"
     for experiment in verification.experiments:
         yield from _experiment_lines(experiment)
-    if verification.looks is not None:
-        yield from _register_lines("looks", "broken chain", verification.looks)
-    if verification.protocols is not None:
-        yield from (verified.verdict for verified in verification.protocols.protocols)
-        yield from _register_lines("protocols", "fault", verification.protocols)
-    for stream in verification.streams:
+    yield from _all_register_lines(verification)
+
+
+def _all_register_lines(verified: "Verification | BundleVerification") -> "Iterator[str]":
+    if verified.looks is not None:
+        yield from _register_lines("looks", "broken chain", verified.looks)
+    if verified.protocols is not None:
+        yield from (protocol.verdict for protocol in verified.protocols.protocols)
+        yield from _register_lines("protocols", "fault", verified.protocols)
+    for stream in verified.streams:
         yield from _register_lines("candidates", "fault", stream)
 
 

@@ -243,6 +243,7 @@ def test_the_files_are_sealed(sweep: StoredSweep, trained: dict[str, Any]) -> No
     paths = sweep.study.layout.experiment("made_up-ablation")
     # The journals of the made-up runs are equal, and in no ledger: only the file counts here.
     assert "ablation.json" not in str(examine(survey(paths)).findings)
+    assert "ablation.json" in record_files(paths, models=False).bundled
     content = paths.ablation.read_text()
     paths.ablation.write_text(content.replace("n_epochs", "n_epoch"))
     assert "ablation.json" in str(examine(survey(paths)).findings)

@@ -22,6 +22,7 @@ from quick_parts import quick_parts
 from stored_runs import configuration, failed, stored
 from stored_sweeps import finished_sweep
 
+from rlexp.app.bundling.record_files import record_files
 from rlexp.app.commands.exchange import bundle_reports
 from rlexp.errors import HeldError, RecordError, RlexpError
 from rlexp.protocol.spec import Parent
@@ -267,6 +268,7 @@ def test_a_citation_file_of_the_workspace_is_used(folder: Path) -> None:
         (("--phase", "tset"), "there is no phase 'tset'"),
         (("--set", "nothing=1"), "nothing"),
         (("--output", "."), "inside the folder of the records"),
+        (("--output", "alpha.tar.gz"), r"no name of a zip archive: name it alpha\.zip"),
         (("--code",), "git cannot pack the repository"),
     ],
 )
@@ -305,6 +307,64 @@ def test_a_dry_run_writes_nothing(folder: Path) -> None:
         result["experiments"][0]["scored"],
     )
     assert before == sorted(p.name for p in folder.rglob("*") if not p.name.startswith("."))
+
+
+def test_the_command_of_a_dry_run_has_every_option(folder: Path) -> None:
+    """The suggested command, pasted, writes the bundle of the plan; an empty kind is not left out."""
+    words = ("-o", "new.zip", "--title", "It's", "--author", "Ada", "--license", "MIT", "--models")
+    more = ("--published", "2027-01-31", "--phase", "test", "--level", "0.9", "--force", *SHORT)
+    plan = give_json(folder, "bundle", "bundle", "alpha", *words, *more, "--dry-run")
+    assert "logs" not in plan["left_out"]
+    first = give_json(folder, "bundle", "bundle", "alpha", *words, *more)
+    (suggested,) = plan["next"]
+    pasted = give_json(folder, "bundle", *shlex.split(suggested["command"])[1:])
+    assert (first["sha256"], True) == (pasted["sha256"], pasted["unchanged"])
+
+
+NO_RECORDS = {
+    *("checkpoints", "replay", "parent", "log.txt", "model.zip", "normalisation.npz", "policies"),
+    *("configuration.json", "results.jsonl", "files", "progress.bin", "stop", "scoring-orders"),
+    *("scoring-answers", "optuna.journal", "trackers", "orders", "jobs"),
+}
+"""Files and folders of an experiment that are in no bundle: they are large, or no record."""
+
+
+def test_every_record_is_bundled(tmp_path: Path) -> None:
+    """Each file that the layout names is in a bundle, or is one of those that are never in it."""
+    paths = Layout(tmp_path / "runs").experiment("alpha")
+    run = paths.run("ppo-test-0-0123456789")
+    named: set[Path] = set()
+    for of in (run.attempt(1), run, paths):
+        of.folder.mkdir(parents=True, exist_ok=True)
+        values = [getattr(of, n) for n, v in vars(type(of)).items() if isinstance(v, property)]
+        named |= {p for p in values if isinstance(p, Path) and not p.name.startswith(".")}
+    expected = {p for p in named if p.name not in NO_RECORDS}
+    for path in expected:
+        path.touch()
+    assert len(expected) > 12
+    assert {p.relative_to(paths.folder).as_posix() for p in expected} == {
+        *record_files(paths, models=False).bundled
+    }
+
+
+def test_a_report_without_figures_verifies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Matplotlib, a report that draws no figure is written again with the same bytes."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("rlexp.app.commands.exchange.bundle.can_draw", bundle_reports.can_draw)
+    give(folder, "bundle", "alpha", "--set", "section=[provenance]")
+    assert not any("/figures/" in name for name in names(folder / "alpha.zip"))
+    code, lines = verified(folder, "alpha.zip")
+    assert 0 == code, lines
+
+
+def test_an_edited_register_is_named(folder: Path) -> None:
+    """Where a register has a fault, the exit code is 1, and a sentence says which."""
+    give(folder, "show", "alpha")
+    looks = Layout(folder / "runs").looks
+    looks.write_text(looks.read_text().replace('"mean":', '"mean":1', 1))
+    printed = rlexp(folder, "bundle", "alpha", *SHORT)
+    assert 1 == printed.code
+    assert "not as written: the register of looks: 'rlexp verify' says what differs" in printed.out
 
 
 def test_a_secret_in_a_record_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

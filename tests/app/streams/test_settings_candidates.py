@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from command_line import rlexp, typed
+from bundled_studies import SHORT, quick_bundles, replace_text, sum_again, verified
+from command_line import give, rlexp, typed
 from stream_studies import DESIGN
 from warm_processes import warm_up
 
@@ -196,6 +197,24 @@ def test_an_ablation_of_a_stream_waits_for_its_test(
     assert 0 == plan.code, plan.err
     assert "n_epochs: 10 → 20" in plan.out
     assert "code" not in plan.out
+
+
+def test_a_stream_is_bundled_with_its_register(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle of a stream verifies, with its candidates and scores; an edited decision is named."""
+    quick_bundles(monkeypatch)
+    folder = copied.folder.parents[1]
+    give(folder, "bundle", "s", "-o", "bundle", *SHORT)
+    code, lines = verified(folder)
+    assert 0 == code, lines
+    assert any("stream s: 1 candidate, 1 decision" in line for line in lines)
+    register = folder / "bundle/runs/s/candidates.jsonl"
+    assert copied.candidates.read_bytes() == register.read_bytes()
+    replace_text(register, '"state":"kept"', '"state":"discarded"')
+    sum_again(folder / "bundle")
+    code, lines = verified(folder)
+    assert (1, True) == (code, any(x.startswith("fault: register of candidates") for x in lines))
 
 
 def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:

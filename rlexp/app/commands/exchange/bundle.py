@@ -61,6 +61,8 @@ from rlexp.temporary_folders import scratch
 from rlexp.text import format_count, join_first_names, join_names
 
 ARCHIVE = ".zip"
+OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".ZIP")
+"""Ends of names that would mislead readers of the folder which is written for every other name."""
 SCRATCH = ".rlexp-bundle-"
 """The beginning of the hidden folder beside the output in which a bundle is made."""
 AUTHOR = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(<(?P<orcid>[^<>]+)>)?")
@@ -293,6 +295,11 @@ def _refuse_unfit(scan: ExperimentScan) -> None:
 
 def _check_output(output: Path, request: BundleRequest, workspace: Workspace) -> None:
     records = workspace.layout.root.resolve()
+    if output.suffix in OTHER_ARCHIVES:
+        raise ConfigError(
+            f"--output={request.output} is no name of a zip archive: name it "
+            f"{output.name.partition('.')[0]}{ARCHIVE}, or name a folder"
+        )
     if "\0" in str(output) or output.name in {"", ".."}:
         raise ConfigError(f"--output={request.output!r} is not the name of a file or folder")
     if output.is_symlink():
@@ -457,7 +464,7 @@ def _reports(
             remarks.append(f"there is no report of all experiments together: {error}")
             continue
         reports.append(computed.report)
-        files |= render_bundled_report(computed, linked=drawing, drawn=drawing)
+        files |= render_bundled_report(computed, linked=False, drawn=drawing)
     if not drawing:
         remarks.append("there are no figures: matplotlib is not installed; their data are there")
     return reports, files, remarks
@@ -486,6 +493,9 @@ def _remarks(
                 f"{format_count(study.parents, 'run')} that {study.experiment} continues "
                 f"{'is' if study.parents == 1 else 'are'} not in the bundle: name that experiment too"
             )
+    changed = join_names(_changed_registers(verification))
+    if changed:
+        yield f"not as written: the register of {changed}: 'rlexp verify' says what differs"
     others = _others(plan, verification)
     if others:
         yield (
@@ -496,6 +506,14 @@ def _remarks(
         yield "no author is named: add --author, or a file CITATION.cff"
     if plan.declared.license is None:
         yield "no license is named: add --license, such as CC-BY-4.0"
+
+
+def _changed_registers(verification: Verification) -> Iterator[str]:
+    if verification.looks and verification.looks.faults:
+        yield "looks"
+    if verification.protocols and verification.protocols.faults:
+        yield "protocols"
+    yield from (f"candidates of {s.study}" for s in verification.streams if s.faults)
 
 
 def _others(plan: BundlePlan, verification: Verification) -> list[str]:
@@ -621,14 +639,13 @@ def _left_out(plan: BundlePlan) -> dict[str, int]:
     for files in plan.records.values():
         for kind, size in files.kept_back.items():
             kinds[kind] = kinds.get(kind, 0) + size
-    return dict(sorted(kinds.items()))
+    return {kind: size for kind, size in sorted(kinds.items()) if size}
 
 
 def _outline(plan: BundlePlan) -> WrittenBundle:
     """The bundle as it would be written; the sizes are those of the records."""
     studies = bundled_studies([survey(paths) for paths in plan.records])
     experiments = tuple(_experiments(plan, studies, {}))
-    words = ["rlexp", "bundle", *plan.request.experiments]
     return WrittenBundle(
         output=plan.output,
         written=False,
@@ -643,13 +660,26 @@ def _outline(plan: BundlePlan) -> WrittenBundle:
         left_out=_left_out(plan),
         remarks=(),
         faultless=True,
-        next=(NextCommand(why="write it", command=shlex.join(words)),)
-        if not _is_special(plan)
-        else (),
+        next=(NextCommand(why="write it", command=shlex.join(_words(plan))),),
     )
 
 
-def _is_special(plan: BundlePlan) -> bool:
-    """Whether the request has options, which a short suggested command would drop."""
-    default = BundleRequest(experiments=plan.request.experiments, dry_run=True)
-    return plan.request != default
+def _words(plan: BundlePlan) -> list[str]:
+    """The words of the command that writes a plan."""
+    request = plan.request
+    options = {
+        "--output": request.output,
+        "--title": request.title,
+        "--license": request.license,
+        "--published": request.published,
+        "--phase": request.phase,
+    }
+    switches = {"--models": request.models, "--code": request.code, "--force": request.force}
+    lists = {"--author": request.authors, "--set": request.overrides}
+    return [
+        *("rlexp", "bundle", *request.experiments),
+        *(word for name, value in options.items() if value for word in (name, value)),
+        *(word for name, values in lists.items() for v in values for word in (name, v)),
+        *(name for name, given in switches.items() if given),
+        *plan.workspace.permission,
+    ]

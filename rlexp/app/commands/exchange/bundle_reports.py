@@ -77,8 +77,9 @@ def render_bundled_report(
 
     Args:
         computed: The report.
-        linked: Whether the tables refer to figures.
-        drawn: Whether figures are drawn, which needs Matplotlib and most of the time.
+        linked: Whether the tables refer to figures that are not drawn here.
+        drawn: Whether figures are drawn, which needs Matplotlib and most of the time. The tables refer
+            to them if there are some.
     """
     # Films lie outside of `runs/` and are in no bundle.
     folder, document = Path(computed.report.folder), computed.document
@@ -86,12 +87,14 @@ def render_bundled_report(
         **render_files(document, ("html", "json"), folder, None, {}),
         **render_files(document, ("csv",), folder / DATA, None, {}),
     }
-    links = {"figures": f"../{FIGURES}"} if linked else {}
-    latex = import_module("rlexp.reports.formats.latex")
-    files |= {folder / TABLES / n: c for n, c in latex.render(document, **links).items()}
+    figures = {}
     if drawn:
         drawing = import_module("rlexp.reports.figures")
-        files |= {folder / FIGURES / n: c for n, c in drawing.draw_figures(document).items()}
+        figures = {folder / FIGURES / n: c for n, c in drawing.draw_figures(document).items()}
+    links = {"figures": f"../{FIGURES}"} if linked or figures else {}
+    latex = import_module("rlexp.reports.formats.latex")
+    files |= {folder / TABLES / n: c for n, c in latex.render(document, **links).items()}
+    files |= figures
     return {path.as_posix(): content for path, content in files.items()}
 
 

@@ -38,6 +38,7 @@ from rlexp.app.commands.exchange.verify import (
 )
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.results import Displayed, Schema
+from rlexp.app.streams.verification import VerifiedStream
 from rlexp.app.workspace import Workspace
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.installation_way import install_command
@@ -136,6 +137,7 @@ class BundleVerification(Displayed):
         experiments: The experiments, compared with their ledgers.
         looks: The register of looks; null where there is none.
         protocols: The register of protocols; null where there is none.
+        streams: The register of every stream of candidates among the experiments.
         reports: The reports, computed again.
         checked: What was checked, as sentences.
         unknown: What cannot be known from the bundle, as sentences.
@@ -155,6 +157,7 @@ class BundleVerification(Displayed):
     experiments: tuple[VerifiedExperiment, ...]
     looks: VerifiedLooks | None
     protocols: VerifiedProtocols | None
+    streams: tuple[VerifiedStream, ...]
     reports: tuple[RecomputedReport, ...]
     checked: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -170,7 +173,9 @@ def names_bundle(name: str, workspace: Workspace) -> bool:
     try:
         if "\0" in name or not is_bundle(path):
             if name.endswith(ARCHIVE):
-                raise RecordError(f"there is no file {path}; the bundle is checked where it lies")
+                raise RecordError(
+                    f"there is no file {path}: give the path of the bundle, or of its folder"
+                )
             return False
     except OSError:
         return False
@@ -256,6 +261,7 @@ def _verified(
         experiments=tuple(replace(e, next=()) for e in records.experiments),
         looks=records.looks,
         protocols=records.protocols,
+        streams=records.streams,
         reports=tuple(reports),
         checked=tuple(checked),
         unknown=UNKNOWN,
