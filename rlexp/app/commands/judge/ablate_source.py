@@ -53,6 +53,11 @@ class AblationSource:
     failures: Failures
     sweep: ExperimentPaths | None = None
 
+    @property
+    def fingerprints(self) -> tuple[str, str]:
+        """The identities of both configurations."""
+        return self.endpoints.old.fingerprint, self.endpoints.new.fingerprint
+
 
 @dataclass(frozen=True, slots=True)
 class AblationWords:
@@ -190,7 +195,7 @@ def _of_two(
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"first": targets[0], "second": targets[1]},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=first.seeds.root,
         failures=first.failures,
     )
@@ -206,7 +211,7 @@ def _of_changes(
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"first": target, "changes": " ".join(changes)},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=experiment.seeds.root,
         failures=experiment.failures,
     )
@@ -245,7 +250,7 @@ def _of_choices(words: Sequence[str], workspace: Workspace) -> AblationSource:
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"words": " ".join(words)},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=0,
         failures="missing",
     )
@@ -292,7 +297,7 @@ def _recorded(
     return experiment, chosen[0]
 
 
-def _name(old: Configuration, new: Configuration) -> str:
+def ablation_name(old: Configuration, new: Configuration) -> str:
     """A name made of the task, the algorithm and the identities of both configurations."""
     identity = sha256(f"{old.fingerprint} {new.fingerprint}".encode()).hexdigest()[:6]
     stem = "".join(
