@@ -40,9 +40,10 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """The beginning of its hash, and its subject."""
+        """The beginning of its hash, and its subject in brackets."""
         printable = "".join(c if c.isprintable() else " " for c in self.subject)
-        return f"{self.short} {shorten_middle(printable, LONGEST_SUBJECT)}".strip()
+        subject = shorten_middle(printable.strip(), LONGEST_SUBJECT)
+        return f"{self.short} ({subject})" if subject else self.short
 
 
 def read_commits(text: str, folder: Path) -> tuple[Commit, ...]:
