@@ -163,7 +163,7 @@ def test_the_frozen_command_continues_with_the_same_commits(
 
 def test_a_score_that_was_edited_is_noticed(study: Study) -> None:
     """The journals of the runs hold their scores, and the ledger has their sums."""
-    journal = next(next(study.paths.runs()).folder.rglob("events.jsonl"))
+    journal = next(study.paths.runs()[0].folder.rglob("events.jsonl"))
     before = journal.read_bytes()
     try:
         journal.write_bytes(before.replace(b'"final":true', b'"final": true'))
@@ -176,7 +176,7 @@ def test_a_score_that_was_edited_is_noticed(study: Study) -> None:
 def test_the_section_and_the_short_table_name_commits(study: Study) -> None:
     """The report has the section with a figure, and the terminal shows hash, subject and effect."""
     second = study.commits[1][:7]
-    report = typed(study.folder, "report", "range", "section=[ablation]")
+    report = typed(study.folder, "report", "range", "--set", "section=[ablation]")
     assert 0 == report.code, report.err
     pages = [p.read_text() for p in study.folder.rglob("*.html")]
     assert any(f"{second} (Pay more)" in page and "all commits" in page for page in pages)

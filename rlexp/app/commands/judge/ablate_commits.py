@@ -16,7 +16,7 @@ from rlexp.app.streams.composition import ComposedCandidate, compose_in_checkout
 from rlexp.app.streams.training import Checkouts, StreamTraining
 from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan
-from rlexp.errors import ConfigError, ExecutorError
+from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import OF_COMMIT, RunSpec
@@ -161,8 +161,9 @@ def _composed(
         ConfigError: The words are wrong in the first commit, or mean another task in another one.
     """
     first, *others = commits
-    composed = {first: _compose(first, words, checkouts)}
-    base = before = composed[first]
+    base = before = _compose(first, words, checkouts)
+    _check_supported(base)
+    composed = {first: base}
     tree = first.tree
     for commit in others:
         if commit.tree == tree:
@@ -170,10 +171,11 @@ def _composed(
         tree = commit.tree
         try:
             present = _compose(commit, words, checkouts)
-        except (ConfigError, ExecutorError) as error:
+        except ConfigError as error:
             # A commit that is broken is trained all the same, so that its runs fail visibly.
             observer.note(f"Warning: {error}")
             present = before
+        _check_supported(present)
         _refuse_other_task(commit, present.configuration, base.configuration)
         composed[commit] = before = present
     return composed
@@ -188,11 +190,12 @@ def _compose(commit: Commit, words: Sequence[str], checkouts: Checkouts) -> Comp
     """
     checkout = checkouts.of(commit.hash)
     try:
-        composed = compose_in_checkout(
-            words, checkout, checkouts.workspace, "an ablation of commits"
-        )
+        return compose_in_checkout(words, checkout, checkouts.workspace, "an ablation of commits")
     except ConfigError as error:
         raise ConfigError(f"in {commit.name}: {error}", code=error.code, key=error.key) from error
+
+
+def _check_supported(composed: ComposedCandidate) -> None:
     if composed.starts_from:
         raise ConfigError(
             "algorithm.start_from begins with a policy that no commit has trained: leave it out",
@@ -203,7 +206,6 @@ def _compose(commit: Commit, words: Sequence[str], checkouts: Checkouts) -> Comp
             "an ablation of commits trains algorithms with a class, and no training scripts",
             key="algorithm",
         )
-    return composed
 
 
 def _refuse_other_task(commit: Commit, present: Configuration, base: Configuration) -> None:
