@@ -11,6 +11,7 @@ from command_line import Printed, rlexp, typed
 from stream_studies import REWARDS, commit, git, open_lamps
 from warm_processes import warm_up
 
+from rlexp.app.execution.launch import execute_missing_runs
 from rlexp.app.reproduction import commit_range
 from rlexp.app.reproduction.commit_range import read_commits
 from rlexp.app.streams import separate_process, training
@@ -73,7 +74,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
         for module in (local, separate_process):
             warm_up(patch, module)
         with pytest.MonkeyPatch.context() as broken:
-            broken.setattr(training, "execute_missing_runs", _once(training.execute_missing_runs))
+            broken.setattr(training, "execute_missing_runs", _once(execute_missing_runs))
             with pytest.raises(OSError, match="gone"):
                 ablated(folder, "--json")
         yield Study(folder, tuple(commits), ablated(folder, "--json"))
