@@ -126,7 +126,7 @@ def read_source(
         case (0, True):
             return _of_choices(words.changes, workspace)
     raise ConfigError(
-        f"ablate takes {TARGETS}; it got {len(words.targets)} targets"
+        f"{TARGETS}; or a range of commits (--commits FIRST..LAST); it got {len(words.targets)} targets"
         f"{' and changes' if words.changes else ''}"
     )
 
