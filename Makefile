@@ -69,9 +69,10 @@ test-services-ready:
 	@PATH="$$PATH:/usr/sbin" command -v slurmctld munged >/dev/null \
 		|| { echo 'make test-services needs slurmctld and munged: apt-get install slurm-wlm munge' >&2; exit 1; }
 
-test-services: test-services-ready $(READY)
+test-services: test-services-ready $(READY) .venv-compiled/ready
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c .ci/constraints.txt -e '.[ray]'
 	RLEXP_CLUSTER_TESTS=1 $(BIN)/pytest tests/cluster
+	RLEXP_CLUSTER_TESTS=1 RLEXP_COMPILED_TESTS=1 .venv-compiled/bin/python -m pytest tests/compiled/test_compiled_executors.py
 	RLEXP_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/pytest -s tests/faults/test_chaos.py
 
 # Suites of environments that cannot live beside what is in .venv: a virtual environment each, which

@@ -6,7 +6,7 @@ run of a case. The same command again continues what was interrupted.
 
 `python benchmarks/compiled_agreement.py FOLDER`, or single cases: `python benchmarks/compiled_agreement.py
 FOLDER ppo_cartpole`. `--judge` trains nothing and compares the finished cases. A case that is not
-run or not finished is named so. Writes `benchmarks/results/compiled_agreement.json`, and the tables of
+finished is named so, and one without runs in this folder keeps its row of before. Writes `benchmarks/results/compiled_agreement.json`, and the tables of
 `benchmarks/README.md` and `docs/guides/compiled.md`.
 """
 
@@ -216,6 +216,13 @@ def row_text(case: Case, judgement: Judgement) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def earlier_row(case: Case) -> str | None:
+    """The row of a case in the table of the first page, or None."""
+    begin = f"| {case.title} | {case.steps:,} | {case.margin:g} |"
+    lines = PAGES[0].read_text().splitlines()
+    return next((line for line in lines if line.startswith(begin)), None)
+
+
 def write_tables(rows: list[str]) -> None:
     """Write the table into the pages, between its marks."""
     table = "".join(f"{line}\n" for line in ("", *HEADER, *rows, ""))
@@ -239,12 +246,17 @@ def main() -> None:
         train(name, options.folder)
         print(row_text(CASES[name], judge(name, options.folder)), flush=True)
     judgements = {name: judge(name, options.folder) for name in CASES}
-    rows = [row_text(CASES[name], judgement) for name, judgement in judgements.items()]
+    rows = [
+        (None if judgement.runs else earlier_row(CASES[name])) or row_text(CASES[name], judgement)
+        for name, judgement in judgements.items()
+    ]
     print("\n".join((*HEADER, *rows)))
     RESULTS.parent.mkdir(exist_ok=True)
-    stored = {
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    stored = before | {
         name: {"case": asdict(CASES[name]), "judgement": asdict(judgement)}
         for name, judgement in judgements.items()
+        if judgement.runs or name not in before
     }
     RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     write_tables(rows)

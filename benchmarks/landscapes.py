@@ -4,7 +4,8 @@ Replays whole sweeps on twelve tasks of ARLBench, two of which say nothing, as i
 trainings. Prints the true score of the winner and the optimism of the search, means over
 landscapes and repeats on the scale of each task (0 and 1 are the 5th and 95th percentile of its
 configurations), and writes `benchmarks/results/landscapes.json`:
-`python benchmarks/landscapes.py`, or one part of it: `python benchmarks/landscapes.py tuners`.
+`python benchmarks/landscapes.py`, or one part of it: `python benchmarks/landscapes.py pruners`.
+Tuners are compared in many more repeats by `python benchmarks/landscape_tuners.py`.
 """
 
 import argparse
@@ -57,11 +58,6 @@ PARTS: dict[str, tuple[Contender, ...]] = {
     "allocations": (
         *(Contender(allocation="fixed", seeds=seeds) for seeds in (1, 3, 5)),
         Contender(allocation="racing"),
-    ),
-    "tuners": (
-        *(Contender(tuner=name) for name in ("sobol", "cma_es", "dehb", "tpe")),
-        # Half a minute a sweep at 192 runs.
-        Contender(tuner="gp", budgets=(48,)),
     ),
     # With more runs, pruned sweeps would try all configurations that there are.
     "pruners": tuple(

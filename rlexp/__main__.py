@@ -14,12 +14,17 @@ def main() -> None:
     if sys.platform == "win32":
         sys.stderr.write("rlexp: Windows cannot fork processes; use WSL instead\n")
         sys.exit(MISTAKE)
-    # The imports take most of a second. The command line itself reports a later Ctrl-C.
+    from rlexp.interrupts import remember_interrupts, was_interrupted
+
+    remember_interrupts()
+    # The imports take a while. The command line itself reports a later Ctrl-C.
     try:
         from rlexp import cli
 
         cli.main()
-    except KeyboardInterrupt:
+    except (Exception, KeyboardInterrupt) as error:
+        if not isinstance(error, KeyboardInterrupt) and not was_interrupted():
+            raise
         sys.stderr.write("rlexp: interrupted\n")
         sys.exit(INTERRUPTED)
 

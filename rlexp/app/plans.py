@@ -140,6 +140,7 @@ class SweepOutline(ExecutionEstimate, Displayed):
         parameters: The names of the searched hyperparameters.
         trials: Maximum number of trials.
         trials_ended: Number of trials that have ended.
+        enqueued: Number of given configurations that are tried after the default one.
         allocation: The rule by which trials get tuning seeds.
         screening_seeds: Number of tuning seeds of every trial.
         screening_episodes: Episodes of the final evaluation of a run on the first tuning seed; null: as
@@ -169,6 +170,7 @@ class SweepOutline(ExecutionEstimate, Displayed):
     parameters: tuple[str, ...]
     trials: int
     trials_ended: int
+    enqueued: int
     allocation: str
     screening_seeds: int
     screening_episodes: int | None

@@ -12,6 +12,7 @@ from rlexp.cli.completion import (
     complete_in_bash,
 )
 from rlexp.cli.missing_characters import spell_on_standard_output
+from rlexp.interrupts import remember_interrupts
 
 if TYPE_CHECKING:
     import typer
@@ -26,6 +27,7 @@ def main() -> None:
     A user's mistake prints one line on standard error instead of a traceback. With `--json`,
     standard output also gets a document of the schema `error`.
     """
+    remember_interrupts()
     # Imports allocate several hundred thousand objects, none of which is garbage. Python's default
     # threshold of 700 would spend a tenth of a short command's time on collections.
     gc.set_threshold(GC_THRESHOLD)

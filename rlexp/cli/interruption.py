@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from typer import Exit
 from typer.core import TyperGroup
 
 from rlexp.errors import Interrupted
+from rlexp.interrupts import was_interrupted
 
 WATCHING = {"logs", "status"}
 """Commands that change nothing, and that Ctrl-C ends when the user has seen enough."""
@@ -29,8 +31,14 @@ class InterruptibleGroup(TyperGroup):
         """Execute the command of a parsed command line."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise Interrupted(_message(ctx.invoked_subcommand)) from error
+        # Typer ends a command by this exception, too.
+        except Exit:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            # A library may have turned the interrupt into an error, which is no mistake of the user.
+            if isinstance(error, KeyboardInterrupt) or was_interrupted():
+                raise Interrupted(_message(ctx.invoked_subcommand)) from error
+            raise
 
 
 def _message(command: str | None) -> str:

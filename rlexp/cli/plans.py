@@ -65,6 +65,8 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
         f"  searches {format_count(len(plan.parameters), 'parameter')}: "
         f"{join_first_names(plan.parameters, 4)}{pruner}"
     )
+    if plan.enqueued:
+        yield f"  tries {format_count(plan.enqueued, 'given configuration')} first"
     yield f"  {_seeds_in_words(plan)}"
     if plan.continuation is not None:
         yield f"  {plan.continuation}"

@@ -126,12 +126,21 @@ class Loop:
                 spec = self.again.popleft() if self.again else source.take()
                 if spec is None:
                     return
-                if self._claimed(spec, source):
+                if self._claimed(spec, source) and self._session_has_started(spec):
                     self._start(spec)
             except OSError as error:
                 # Running runs may still finish; a new run is not started, as it could not be recorded.
                 self.disk_error = error
                 return
+
+    def _session_has_started(self, spec: RunSpec) -> bool:
+        """Wait for the session; returns False, and gives the run back, if the user stops meanwhile."""
+        while self.session.is_starting and self._may_submit():
+            self.session.poll(POLL)
+        if not self._may_submit():
+            self._release(spec.name)
+            return False
+        return True
 
     def _claimed(self, spec: RunSpec, source: Source) -> bool:
         """Claim a run; returns False where another process holds the run or has completed it."""

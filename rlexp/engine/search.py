@@ -9,7 +9,7 @@ that the pruner compares (`PruningContext`), and the state of the search (`Searc
 """
 
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -36,6 +36,7 @@ class SearchProblem:
         every: Environment steps between two evaluations; None without evaluations.
         objectives: The objectives and their aggregate.
         default: The value of every parameter in the default configuration.
+        enqueued: The parameters of the trials after the default, which are tried first.
     """
 
     plan: SweepPlan
@@ -44,6 +45,7 @@ class SearchProblem:
     every: int | None
     objectives: Objectives
     default: Mapping[str, Any]
+    enqueued: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def screening(self) -> int:
@@ -264,8 +266,18 @@ class Search:
         if number == 0:
             return Suggestion(self.question.default)
         suggestion = self.suggester.suggest(self.visible(self.sees(number)), number)
+        if number <= len(self.question.enqueued):
+            # In the place of a suggestion, and with its steps: a tuner that works in generations
+            # finds the configuration among those of its first one.
+            steps = None if suggestion is None else suggestion.steps
+            return Suggestion(self.question.enqueued[number - 1], steps)
         self.exhausted = suggestion is None
-        return suggestion
+        if suggestion is None or suggestion.parent is None:
+            return suggestion
+        # The tuner computes values from points of the unit cube. Those of a given configuration can
+        # differ from it in the last digit there, and its run could not be continued.
+        repeated = self.entries[suggestion.parent].proposal.parameters
+        return replace(suggestion, parameters=repeated)
 
     def visible(self, count: int) -> list[Trial]:
         """The first `count` trials as the tuner sees them."""

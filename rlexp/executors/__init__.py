@@ -64,6 +64,11 @@ class Session(Protocol):
         """The number of jobs that may run at the same time."""
         ...
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether `submit` would wait for the executor; `poll` ends when it need not wait."""
+        ...
+
     def submit(self, job: Job) -> None:
         """Start a job."""
         ...

@@ -20,6 +20,7 @@ from rlexp.executors import Exit, Job
 from rlexp.executors.devices import Devices, visible_devices
 from rlexp.executors.lifetime import END_LIMIT
 from rlexp.executors.memory import out_of_memory_kills
+from rlexp.store.processes import this_process
 from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -67,7 +68,8 @@ class Local:
         variables = dict.fromkeys(THREAD_VARIABLES, "1")
         command = [
             *(sys.executable, "-P", "-m", "rlexp.executors.server"),
-            *(entry, str(self.log_limit), str(folder), *preload),
+            *(entry, str(self.log_limit), str(folder)),
+            *(json.dumps(this_process().plain()), *preload),
         ]
         session = LocalSession(
             command, {**os.environ, **variables}, self.workers_for(threads), self._devices()
@@ -112,10 +114,16 @@ class LocalSession:
         assert self._server.stdout is not None
         return self._server.stdout.fileno()
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the server still imports modules."""
+        return not self._ready and self._server.poll() is None
+
     def submit(self, job: Job) -> None:
         """Start a job; the first call waits until the server has imported all modules."""
-        # The server itself may have been killed, for example for memory: start another.
-        if self._server.poll() is not None:
+        # The server itself may have been killed, for example for memory: start another. A server
+        # that ended while it imported modules would end again.
+        if self._ready and self._server.poll() is not None:
             self._lost += self._lose_all()
             self._release()
             self._start()
@@ -158,6 +166,9 @@ class LocalSession:
         # this process.
         with suppress(OSError):
             self._server.stdin.close()
+        if not self._ready:
+            # It has no job yet, and while it imports modules it does not see the end of its input.
+            self._server.kill()
         try:
             self._server.wait(1.0)
         except subprocess.TimeoutExpired:

@@ -47,6 +47,7 @@ from rlexp.executors.lifetime import (
     kill_orphans,
     wake_with_parent,
 )
+from rlexp.store.processes import Process
 from rlexp.store.secrets import secret_values
 
 BLOCK = 1 << 20
@@ -188,11 +189,20 @@ class Child:
 class Server:
     """Forks jobs, reports their end, and masks and caps their logs."""
 
-    def __init__(self, entry: Callable[[list[str]], int], log_limit: int, answers: int) -> None:
+    def __init__(
+        self,
+        entry: Callable[[list[str]], int],
+        log_limit: int,
+        answers: int,
+        waiting: Sequence[str] = (),
+    ) -> None:
+        """Serve with an entry, bytes kept of a log, a descriptor for answers, and late imports."""
         self._parent = os.getppid()
         self._entry = entry
         self._log_limit = log_limit
         self._answers = answers
+        # What is imported before the first job in turn.
+        self._waiting = list(waiting)
         # By the process id of the job's guard.
         self._children: dict[int, Child] = {}
         # Libraries may have started processes while they were imported.
@@ -278,6 +288,11 @@ class Server:
                 self._answer({"ended": key, "code": 0, "signal": None})
 
     def _fork(self, command: Command) -> None:
+        if command["in_turn"] and self._waiting:
+            for name in self._waiting:
+                _import_one(name)
+            self._waiting = []
+            _freeze()
         further, commands = os.pipe() if command["in_turn"] else (None, None)
         child, server = Child(command, commands), os.getpid()
         # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
@@ -428,45 +443,66 @@ class Server:
             os.write(self._answers, json.dumps(message).encode() + b"\n")
 
 
-def _import(preload: Sequence[str]) -> None:
+def _import(preload: Sequence[str]) -> list[str]:
+    """Import modules, and return the names that wait for the first job in turn."""
     hidden = [name.removeprefix("!") for name in preload if name.startswith("!")]
     # None in `sys.modules` makes an import fail: libraries then go without the optional module.
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in preload:
-        if not name.startswith("!"):
-            module, _, function = name.partition(":")
-            imported = importlib.import_module(module)
-            if function:
-                getattr(imported, function)()
+        if not name.startswith(("!", "@")):
+            _import_one(name)
     # A job may import the hidden modules itself.
     for name in hidden:
         del sys.modules[name]
+    return [name.removeprefix("@") for name in preload if name.startswith("@")]
 
 
-def _die_with_command() -> None:
+def _import_one(name: str) -> None:
+    """Import a module; of `MODULE:FUNCTION`, call the function."""
+    module, _, function = name.partition(":")
+    imported = importlib.import_module(module)
+    if function:
+        getattr(imported, function)()
+
+
+def _freeze() -> None:
+    """Let the garbage collector of a fork leave all present objects alone.
+
+    It would touch, and so copy, all memory that the fork shares with the server.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _die_with_command(command: Process) -> None:
     """Let the kernel kill this process with the command, which may be dead already."""
     die_with(os.getppid())
-    # A dead command has closed its end of the input. Its process id would be no better sign: the
-    # Python interpreter may be a program that starts another one.
+    # The parent is no sign: the Python interpreter may be a program that starts another one.
+    if command.is_gone():
+        os._exit(0)
+    # Where the system does not show processes: a dead command has closed its end of the input,
+    # unless a process that it has forked keeps that end open.
     poll = select.poll()
     poll.register(0, 0)
     if any(event & select.POLLHUP for _, event in poll.poll(0)):
         os._exit(0)
 
 
-def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
+def main(entry: str, log_limit: str, folder: str, command: str, *preload: str) -> None:
     """Import all modules, then serve.
 
     Args:
         entry: The function that executes a job, as `module:function`.
         log_limit: Bytes that are kept of each job's output.
         folder: The user's folder; importable, after all installed packages.
+        command: The process that started the server, as JSON.
         preload: Modules to import before the first fork; of `MODULE:FUNCTION`, the function is
-            called, too. A name after a `!` is hidden from them while they are imported.
+            called, too. A name after a `!` is hidden from them while they are imported. A name after
+            an `@` is imported before the first job that is executed in turn.
     """
     # Before the imports, which take seconds: until they are done, nothing reads the input.
-    _die_with_command()
+    _die_with_command(Process.from_plain(json.loads(command)))
     adopt_orphans()
     # Libraries print while they are imported: their output must not mix with the JSON events.
     answers = os.dup(1)
@@ -475,14 +511,17 @@ def main(entry: str, log_limit: str, folder: str, *preload: str) -> None:
     # A scheduler sends SIGTERM to every process; the server must live until its jobs have ended.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.path.append(folder)
-    _import(preload)
+    # Imports allocate several hundred thousand objects, of which some thousand become garbage. Searching
+    # for it takes a quarter of the time of all imports, and would free a megabyte.
+    gc.disable()
+    waiting = _import(preload)
     module, _, function = entry.partition(":")
     execute = getattr(importlib.import_module(module), function)
-    server = Server(execute, int(log_limit), answers)
+    server = Server(execute, int(log_limit), answers, waiting)
     # The garbage collector of a job would touch, and so copy, all memory that it shares with the
     # server: frozen objects are left alone.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     # From now on the server notices the end of the command itself, and ends the jobs in order.
     wake_with_parent()
     server.serve()

@@ -1,8 +1,9 @@
 """Estimates with intervals; every surface of rlexp computes its aggregates here and only here."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import FunctionType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from rlexp.text import decimals_for_span, format_number
 
 FEW = 6
 """With fewer runs than this, the score of each run is shown beside the estimate."""
+
+WORTH_KEEPING = 4_000_000
+"""Runs drawn by all repetitions from which on intervals are kept: fewer take a few milliseconds."""
 
 Ends = tuple[float | None, float | None]
 """Smallest and largest possible value; None where it is not known."""
@@ -41,6 +45,15 @@ class Estimate(Interval):
     rliable: float | None = None
 
 
+class KeptIntervals(Protocol):
+    """Keeps intervals for later commands."""
+
+    def recall(
+        self, question: bytes, compute: Callable[[], dict[str, Interval]]
+    ) -> dict[str, Interval]:
+        """The intervals that answer a question; they are computed where none are kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
     """Settings of the intervals, equal for every aggregate on every surface.
@@ -48,10 +61,12 @@ class Estimator:
     Attributes:
         method: A key of `rlexp.stats.bootstrap.METHODS`.
         resampling: Level, repetitions and seed.
+        kept: Keeps intervals that take long to compute; None keeps none.
     """
 
     method: str = "t"
     resampling: Resampling = field(default_factory=Resampling)
+    kept: KeptIntervals | None = field(default=None, repr=False, compare=False)
 
     def estimate(self, scores: TaskScores, metric: Statistic, ends: Ends = UNKNOWN) -> Estimate:
         """The estimate of one metric; see `estimates`."""
@@ -71,11 +86,28 @@ class Estimator:
         if reason := too_few(scores.n):
             computed = {name: self._alone(scores, m, reason) for name, m in metrics.items()}
         else:
-            computed = intervals(scores, metrics, self.resampling, method=self.method)
+            computed = self._intervals(scores, metrics)
         return {
             name: _estimate(scores, metric, limited(computed[name], *_ends_of(metric, ends)))
             for name, metric in metrics.items()
         }
+
+    def _intervals(
+        self, scores: TaskScores, metrics: Mapping[str, Statistic]
+    ) -> dict[str, Interval]:
+        """The intervals of the metrics, from those that are kept or computed."""
+
+        def compute() -> dict[str, Interval]:
+            return intervals(scores, metrics, self.resampling, method=self.method)
+
+        names = [_lasting_name(metric) for metric in metrics.values()]
+        few = scores.n * self.resampling.repetitions < WORTH_KEEPING
+        if self.kept is None or few or None in names:
+            return compute()
+        values = np.asarray(scores.values, dtype=np.float64).tobytes()
+        named = list(zip(metrics, names, strict=True))
+        question = repr((scores.sizes, named, self.method, self.resampling)).encode()
+        return self.kept.recall(question + values, compute)
 
     def _alone(self, scores: TaskScores, metric: Statistic, reason: str) -> Interval:
         """The value of a metric without an interval."""
@@ -90,6 +122,18 @@ class Estimator:
             tasks=len(scores.sizes),
             reason=reason,
         )
+
+
+def _lasting_name(metric: Statistic) -> str | None:
+    """A text that stands for a metric of rlexp in every process; None for any other metric."""
+    kind = metric if isinstance(metric, FunctionType) else type(metric)
+    if kind.__module__.partition(".")[0] != "rlexp":
+        return None
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(metric, FunctionType):
+        return name
+    # The text of any other object may hold an address.
+    return f"{name} {metric!r}" if is_dataclass(metric) else None
 
 
 def declared_ends(reference: Mapping[str, Any]) -> Ends:

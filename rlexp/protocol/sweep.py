@@ -27,7 +27,7 @@ Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
-LATER = ("continuation", "screening_episodes")
+LATER = ("continuation", "screening_episodes", "enqueue")
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -60,6 +60,8 @@ class SweepPlan:
         stop_after: Number of consecutive runs with the same failure that stop the sweep.
         continuation: Whether a trial that repeats a configuration with more steps continues its runs
             from their states; null: each run begins at step 0, as in older sweeps.
+        enqueue: Configurations that are tried first, as values of the searched parameters; a parameter
+            that an entry leaves out has its default.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -79,6 +81,7 @@ class SweepPlan:
     storage: str | None
     continuation: bool | None = None
     screening_episodes: Annotated[int, Ge(1)] | None = None
+    enqueue: tuple[Mapping[str, Any], ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
@@ -116,6 +119,8 @@ class SweepPlan:
     def plain(self) -> dict[str, Any]:
         """The settings as JSON values, without unset ones that older sweeps do not have."""
         settings = {**asdict(self), "objective": list(self.objectives)}
+        if self.enqueue is not None:
+            settings["enqueue"] = [dict(parameters) for parameters in self.enqueue]
         return {k: v for k, v in settings.items() if k not in LATER or v is not None}
 
 
@@ -158,6 +163,8 @@ class Sweep:
             KeyError: A field is missing.
         """
         plan = {**mapping["plan"], "objective": tuple(mapping["plan"]["objective"])}
+        if plan.get("enqueue") is not None:
+            plan["enqueue"] = tuple(plan["enqueue"])
         return cls(
             name=mapping["name"],
             space=Space.from_plain(mapping["space"]),

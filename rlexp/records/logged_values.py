@@ -1,13 +1,15 @@
 """Names of the values that a run logs over time, the same for trackers, plots and tables."""
 
 import statistics
-from collections.abc import Iterator
-from math import isfinite
+from collections.abc import Iterator, Sequence
+from math import isfinite, isqrt
 
 from rlexp.records.events import Evaluated, Measured
 
 MEAN_RETURN = "eval/mean_reward"
 """Name of the mean return of an evaluation in training."""
+ROOT_BITS = 109
+"""Bits of a fraction whose root has two bits more than a float."""
 OF_EVALUATIONS = ("mean_reward", "std_reward", "mean_ep_length")
 """Values of every evaluation, by the names of stable-baselines3."""
 
@@ -41,6 +43,42 @@ def _apart(measure: str) -> str:
 
 def _standard_deviation(event: Evaluated) -> float:
     """Standard deviation of the returns, divided by n as in stable-baselines3."""
-    if not isfinite(event.mean) or not all(map(isfinite, event.returns)):
+    mean = event.mean
+    if not isfinite(mean) or not all(map(isfinite, event.returns)):
         return float("nan")
-    return statistics.pstdev(event.returns, event.mean)
+    squares = [(d := value - mean) * d for value in event.returns]
+    if not all(map(isfinite, squares)):
+        return statistics.pstdev(event.returns, mean)
+    return exact_root_mean(squares)
+
+
+def exact_root_mean(values: Sequence[float]) -> float:
+    """The square root of the mean of finite values, 0 or more, rounded once.
+
+    It has the bits of `statistics.pstdev`, which adds `Fraction` objects and takes four times as long.
+
+    Args:
+        values: Of shape (n,), n ≥ 1.
+    """
+    ratios = [value.as_integer_ratio() for value in values]
+    # The denominators of floats are powers of two, so that the largest is a common one.
+    common = max(denominator for _, denominator in ratios)
+    total = sum(numerator * (common // denominator) for numerator, denominator in ratios)
+    return _root_of_fraction(total, common * len(values))
+
+
+def _root_of_fraction(numerator: int, denominator: int) -> float:
+    """The square root of a fraction, rounded once: by integers with more bits than a float has."""
+    shift = (numerator.bit_length() - denominator.bit_length() - ROOT_BITS) // 2
+    if shift >= 0:
+        return float(_root_to_odd(numerator, denominator << 2 * shift) << shift)
+    return _root_to_odd(numerator << -2 * shift, denominator) / (1 << -shift)
+
+
+def _root_to_odd(numerator: int, denominator: int) -> int:
+    """The integer square root of a fraction; odd where it is not exact (Boldo and Melquiond 2008).
+
+    Rounding to odd keeps the later rounding to a float from rounding twice.
+    """
+    root = isqrt(numerator // denominator)
+    return root | (root * root * denominator != numerator)

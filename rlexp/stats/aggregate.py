@@ -163,6 +163,19 @@ def _middle_of_equal_weights(sizes: tuple[int, ...], cut: Cut) -> Array:
     return np.asarray(middle_half(run_weights(sizes, cut)), np.float64)
 
 
+def sorted_run_weights(aggregate: Aggregate, n: int) -> Array:
+    """The weight of each of n sorted runs of one task in an aggregate without a cap, of shape (n,)."""
+    if aggregate.cut is not None:
+        kept = _middle_of_equal_weights((n,), aggregate.cut)
+        return np.asarray(kept / kept.sum())
+    if aggregate.centre == "mean":
+        return np.full(n, 1 / n)
+    weights = np.zeros(n)
+    weights[(n - 1) // 2] += 0.5
+    weights[n // 2] += 0.5
+    return weights
+
+
 def mean(scores: TaskScores, /) -> Array:
     """Mean over tasks of the means over runs: of shape (…) for scores of shape (…, N)."""
     return np.asarray(task_means(scores).mean(axis=-1))

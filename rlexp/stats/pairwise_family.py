@@ -26,10 +26,15 @@ from rlexp.stats.permutation import (
     random_relabellings,
 )
 from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
-from rlexp.stats.replicates import run_blocks, worthwhile_threads
+from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest
+from rlexp.stats.test_inversion import (
+    DifferenceTest,
+    Ends,
+    IntervalQuestion,
+    intervals_of,
+)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -298,47 +303,60 @@ def _with_intervals(
     tests: Sequence[DifferenceTest],
     furthest: Sequence[float | None],
 ) -> list[FamilyMember]:
-    """The pairs with their intervals, on threads: no pair changes a bit of another one."""
-    extended = list(members)
-
-    def extend(position: int) -> None:
-        extended[position] = _with_interval(members[position], tests[position], furthest[position])
-
+    """The pairs with their intervals, computed together: no pair changes a bit of another one."""
+    questions = {
+        position: question
+        for position, (member, test) in enumerate(zip(members, tests, strict=True))
+        if (question := _question(member, test)) is not None
+    }
     drawn_runs = FEWEST_RANDOM * sum(test.x.n + test.y.n for test in tests)
-    run_blocks(extend, range(len(members)), worthwhile_threads(drawn_runs))
-    return extended
+    computed = intervals_of(list(questions.values()), worthwhile_threads(drawn_runs))
+    ends = dict(zip(questions, computed, strict=True))
+    return [
+        _with_interval(member, questions.get(position), ends.get(position), far)
+        for position, (member, far) in enumerate(zip(members, furthest, strict=True))
+    ]
+
+
+def _question(member: FamilyMember, test: DifferenceTest) -> IntervalQuestion | None:
+    """The question for the interval that inverts a test at its adjusted level, if there is one."""
+    p, adjusted = member.comparison.deciding.p, member.adjusted_p
+    if p is None or adjusted is None or member.out_of_reach:
+        return None
+    # At this level the test of the pair alone rejects if and only if the family rejects.
+    alpha = member.alpha * (p / adjusted if adjusted > p else 1.0)
+    if p > test.smallest_p > alpha:
+        # A smaller level would exclude nothing; at this one, 0 is not excluded either.
+        alpha = test.smallest_p
+    return IntervalQuestion(test, alpha, rejected=adjusted <= member.alpha)
 
 
 def _with_interval(
-    member: FamilyMember, test: DifferenceTest, furthest: float | None
+    member: FamilyMember,
+    question: IntervalQuestion | None,
+    ends: Ends | None,
+    furthest: float | None,
 ) -> FamilyMember:
-    """The pair with the interval that inverts its test at its adjusted level."""
+    """The pair with its interval, or with the reason why there is none."""
     comparison = member.comparison
-    p, adjusted = comparison.deciding.p, member.adjusted_p
-    if p is None or adjusted is None:
+    if comparison.deciding.p is None or member.adjusted_p is None:
         difference = replace(
             comparison.difference,
             reason=comparison.deciding.reason or comparison.mean_difference.reason,
         )
-    elif member.out_of_reach:
+    elif question is None or ends is None:
         difference = replace(
             comparison.difference,
             reason=f"the smallest possible p-value, {member.adjusted_smallest_p:.3g}, is above "
             f"{member.alpha:g}: no difference can be excluded",
         )
     else:
-        # At this level the test of the pair alone rejects if and only if the family rejects.
-        alpha = member.alpha * (p / adjusted if adjusted > p else 1.0)
-        if p > test.smallest_p > alpha:
-            # A smaller level would exclude nothing; at this one, 0 is not excluded either.
-            alpha = test.smallest_p
-        ends = test.interval(alpha, rejected=adjusted <= member.alpha)
         low, high = (None, None) if isinstance(ends, str) else ends
         difference = replace(
             comparison.difference,
             low=low,
             high=high,
-            level=1 - alpha,
+            level=1 - question.alpha,
             repetitions=comparison.permutation.repetitions,
             seed=comparison.permutation.seed,
             reason=ends if isinstance(ends, str) else None,

@@ -124,7 +124,7 @@ def permutation_distribution(
     """
     if len(labels) == 2 and relabellings(*labels) <= EXACT_RELABELLINGS:
         return _exact_distributions([(labels[0], labels[1])], statistic)[0]
-    batch = _Batch.of([labels])
+    batch = PermutationGroup.of([labels])
     observed = _largest_difference(batch.labels, statistic, batch.floor)[0]
     values = [batch.values(block, statistic)[0] for block in batch.drawn(resampling, repetitions)]
     return PermutationDistribution(
@@ -173,7 +173,7 @@ def _exact_distributions(
     pairs: Sequence[Pair], statistic: Statistic
 ) -> list[PermutationDistribution]:
     """The distributions of pairs with the same numbers of runs, over all relabellings."""
-    batch = _Batch.of(pairs)
+    batch = PermutationGroup.of(pairs)
     observed = _largest_difference(batch.labels, statistic, batch.floor)[:, 0]
     values = np.concatenate(
         [batch.values(block, statistic) for block in batch.enumerated()], axis=-1
@@ -205,7 +205,7 @@ def moved(scores: TaskScores, shift: float) -> TaskScores:
 
 
 @dataclass(frozen=True, slots=True)
-class _Floor:
+class RoundingFloor:
     """Differences and standard errors that are rounding errors and count as 0.
 
     Attributes:
@@ -217,14 +217,15 @@ class _Floor:
     square: Array
 
     @classmethod
-    def of(cls, labels: Sequence[TaskScores]) -> "_Floor":
+    def of(cls, labels: Sequence[TaskScores]) -> "RoundingFloor":
+        """The rounding errors of families of labels, of shape (families, 1, N_l) each."""
         values = np.concatenate([label.values for label in labels], axis=-1)
         size = np.maximum(np.abs(values).max(axis=-1) * 1e-4, np.ptp(values, axis=-1))
         return cls(1e-11 * size, (1e-10 * size) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class PermutationGroup:
     """Families of labels whose numbers of runs are alike.
 
     Attributes:
@@ -235,10 +236,11 @@ class _Batch:
 
     labels: list[TaskScores]
     pools: list[Array]
-    floor: _Floor
+    floor: RoundingFloor
 
     @classmethod
-    def of(cls, families: Sequence[Sequence[TaskScores]]) -> "_Batch":
+    def of(cls, families: Sequence[Sequence[TaskScores]]) -> "PermutationGroup":
+        """Families whose labels have the same numbers of runs."""
         # The order of the runs and of the labels must not change a bit: both are sorted.
         ordered = [sorted(family, key=lambda label: label.sizes) for family in families]
         labels = [
@@ -253,7 +255,7 @@ class _Batch:
             np.sort(np.concatenate(runs, axis=-1)[:, 0], axis=-1)
             for runs in zip(*by_label, strict=True)
         ]
-        return cls(labels, pools, _Floor.of(labels))
+        return cls(labels, pools, RoundingFloor.of(labels))
 
     def values(self, block: Sequence[Indices], statistic: Statistic) -> Array:
         """The statistic of relabellings, of shape (families, relabellings)."""
@@ -296,6 +298,21 @@ class _Batch:
             chosen = np.unravel_index(np.arange(first, min(first + rows, total)), counts)
             yield [order[index] for order, index in zip(orders, chosen, strict=True)]
 
+    def observed(self, statistic: Statistic) -> float:
+        """The statistic of the labels as they are; of one family."""
+        return float(_largest_difference(self.labels, statistic, self.floor)[0, 0])
+
+    @staticmethod
+    def orders_of_one_task(resampling: Resampling, repetitions: int, runs: int) -> Indices:
+        """The random orders of `drawn` for a pool on one task, of shape (repetitions, runs)."""
+        rows = max(1, BLOCK // runs)
+        return np.concatenate(
+            [
+                _random_orders(resampling, n, (runs,), min(rows, repetitions - n * rows))[0]
+                for n in range(-(-repetitions // rows))
+            ]
+        )
+
     def drawn(self, resampling: Resampling, repetitions: int) -> Iterator[list[Indices]]:
         """Random orders of each task's pool, in blocks."""
         totals = tuple(pool.shape[-1] for pool in self.pools)
@@ -306,7 +323,7 @@ class _Batch:
 
 
 def _largest_difference(
-    labels: Sequence[TaskScores], statistic: Statistic, floor: _Floor
+    labels: Sequence[TaskScores], statistic: Statistic, floor: RoundingFloor
 ) -> Array:
     """The largest |difference| of two labels, in standard errors, of shape (…)."""
     centres = [np.asarray(statistic(label)) for label in labels]

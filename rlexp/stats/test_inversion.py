@@ -4,10 +4,11 @@ An interval that inverts the test of the verdict cannot contradict the verdict: 
 only if the pair is undecided.
 """
 
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf, isfinite, sqrt
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from rlexp.stats.aggregate import Statistic
 from rlexp.stats.difference import Difference
 from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
+    Pair,
     PermutationDistribution,
     difference_of,
     moved,
@@ -23,6 +25,8 @@ from rlexp.stats.permutation import (
     smallest_p,
     squared_error,
 )
+from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
+from rlexp.stats.replicates import run_blocks
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -31,8 +35,32 @@ START = 4.0
 ITERATIONS = 6
 """Steps of the iteration for an end; each takes the error down to about a tenth."""
 BISECTIONS = 20
+TOGETHER_FROM = 20
+"""Pairs from which on computing their intervals together saves more than its preparation takes."""
 CELLS = 400_000
 """Runs that the random relabellings for one hypothetical difference assign together, at most."""
+
+
+Ends = tuple[float, float] | str
+"""Both ends of an interval, or the reason why there are none."""
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request for the distribution of a hypothetical difference.
+
+    Attributes:
+        difference: The difference.
+        alpha: The level whose critical value is needed; None where the p-value is needed.
+    """
+
+    difference: float
+    alpha: float | None
+
+
+Steps = Generator[_Request, PermutationDistribution, Result]
+"""A computation that asks for distributions."""
 
 
 # Without slots: the estimate is computed once.
@@ -79,11 +107,13 @@ class DifferenceTest:
         Returns:
             The ends, or the reason why there are none.
         """
-        if not isinstance(self.statistic, Hashable):
-            return self._interval(alpha, rejected=rejected)
-        return _remembered_interval(_HashableTest.of(self), alpha, rejected)
+        return intervals_of([IntervalQuestion(self, alpha, rejected)])[0]
 
-    def _interval(self, alpha: float, *, rejected: bool) -> tuple[float, float] | str:
+    def steps(self, alpha: float, *, rejected: bool) -> Steps[Ends]:
+        """The computation of the interval, which asks for distributions one after the other.
+
+        The computations of several pairs can thus go on side by side.
+        """
         if self.smallest_p > alpha:
             return (
                 f"the smallest possible p-value, {self.smallest_p:.3g}, is above {alpha:.3g}: "
@@ -93,16 +123,17 @@ class DifferenceTest:
         if not error > 0:
             return "within each task all runs are equal"
         estimate = self.estimate
-        low, high = (self._end(estimate, sign * error, alpha) for sign in (-1, 1))
+        low = yield from self._end(estimate, -error, alpha)
+        high = yield from self._end(estimate, error, alpha)
         if not (isfinite(low) and isfinite(high)):
             return "the test rejects no difference, however large"
         if rejected == (low <= 0 <= high):
             # The p-value is not quite monotone in the difference, and random relabellings are
             # fewer here: the verdict decides on which side of the end 0 lies.
-            return self._agreeing(low, high, estimate, alpha, rejected=rejected)
+            return (yield from self._agreeing(low, high, estimate, alpha, rejected=rejected))
         return low, high
 
-    def _end(self, estimate: float, error: float, alpha: float) -> float:
+    def _end(self, estimate: float, error: float, alpha: float) -> Steps[float]:
         """The end of the interval on the side of `error`, which has a sign.
 
         The observed statistic of a hypothetical difference d is (estimate − d) / error. It equals
@@ -111,36 +142,38 @@ class DifferenceTest:
         """
         end, least = estimate + START * error, self._guard_distance(alpha)
         for _ in range(ITERATIONS):
-            distance = max(self._distribution(end).critical(alpha) * abs(error), least)
+            distribution = yield _Request(end, alpha)
+            distance = max(distribution.critical(alpha) * abs(error), least)
             if not isfinite(distance):
                 # The moved scores of both labels tie here; further away they do not.
                 distance = 2 * abs(end - estimate)
             end = estimate + (distance if error > 0 else -distance)
-        if self._p(end + (end - estimate)) > alpha:
+        if (yield from self._p(end + (end - estimate))) > alpha:
             return inf if error > 0 else -inf
         is_random = relabellings(self.x, self.y) > EXACT_RELABELLINGS
-        return end if is_random else self._refined(estimate, end, alpha)
+        return end if is_random else (yield from self._refined(estimate, end, alpha))
 
-    def _refined(self, estimate: float, end: float, alpha: float) -> float:
+    def _refined(self, estimate: float, end: float, alpha: float) -> Steps[float]:
         """The end by bisection: few relabellings have few critical values, far from each other."""
         rejected = end
-        while self._p(rejected) > alpha:
+        while (yield from self._p(rejected)) > alpha:
             rejected += rejected - estimate
-        return self._bisected(estimate, rejected, alpha)
+        return (yield from self._bisected(estimate, rejected, alpha))
 
-    def _bisected(self, accepted: float, rejected: float, alpha: float) -> float:
+    def _bisected(self, accepted: float, rejected: float, alpha: float) -> Steps[float]:
         """The accepted difference next to the first rejected one, between two differences."""
         for _ in range(BISECTIONS):
             middle = (accepted + rejected) / 2
-            if self._p(middle) > alpha:
+            if (yield from self._p(middle)) > alpha:
                 accepted = middle
             else:
                 rejected = middle
         return accepted
 
-    def _p(self, difference: float) -> float:
+    def _p(self, difference: float) -> Steps[float]:
         guarded = 0.0 if self.guard is None else t_test(self.guard, difference)
-        return max(self._distribution(difference).p, guarded)
+        distribution = yield _Request(difference, None)
+        return max(distribution.p, guarded)
 
     def _guard_distance(self, alpha: float) -> float:
         """Distance from the estimate to which the t test of the guard accepts differences."""
@@ -151,16 +184,26 @@ class DifferenceTest:
         quantile = float(stdtrit(self.guard.degrees_of_freedom, 1 - alpha / 2))
         return quantile * self.guard.standard_error
 
-    def _distribution(self, difference: float) -> PermutationDistribution:
-        labels = [moved(self.x, -difference), self.y]
-        repetitions = min(self.repetitions, max(999, CELLS // (self.x.n + self.y.n)))
-        return permutation_distribution(labels, self.statistic, self.resampling, repetitions)
+    def distribution(self, difference: float) -> PermutationDistribution:
+        """The distribution where the first label is larger by `difference`."""
+        return permutation_distribution(
+            self.moved(difference), self.statistic, self.resampling, self.fewer
+        )
+
+    def moved(self, difference: float) -> Pair:
+        """Both labels, the first moved by a hypothetical difference."""
+        return moved(self.x, -difference), self.y
+
+    @property
+    def fewer(self) -> int:
+        """Number of random relabellings for one hypothetical difference."""
+        return min(self.repetitions, max(999, CELLS // (self.x.n + self.y.n)))
 
     def _agreeing(
         self, low: float, high: float, estimate: float, alpha: float, *, rejected: bool
-    ) -> tuple[float, float]:
+    ) -> Steps[tuple[float, float]]:
         """The interval with the end beside 0 moved to the side on which the verdict puts it."""
-        end = self._bisected(estimate, 0.0, alpha) if rejected else 0.0
+        end = (yield from self._bisected(estimate, 0.0, alpha)) if rejected else 0.0
         return (end, high) if estimate > 0 else (low, end)
 
 
@@ -186,31 +229,109 @@ class _HashableTest:
             guard=test.guard,
         )
 
-    def test(self) -> DifferenceTest:
-        """The test."""
-        x, y = (
-            TaskScores(np.frombuffer(scores, dtype=np.float64), sizes)
-            for scores, sizes in zip(self.scores, self.sizes, strict=True)
-        )
-        return DifferenceTest(
-            x=x,
-            y=y,
-            statistic=self.statistic,
-            resampling=self.resampling,
-            repetitions=self.repetitions,
-            guard=self.guard,
-        )
-
 
 def _as_bytes(scores: TaskScores) -> bytes:
     return np.asarray(scores.values, dtype=np.float64).tobytes()
 
 
 @lru_cache(maxsize=1024)
-def _remembered_interval(
-    test: _HashableTest, alpha: float, rejected: bool
-) -> tuple[float, float] | str:
-    return test.test()._interval(alpha, rejected=rejected)  # noqa: SLF001
+def _remembered(
+    key: tuple[_HashableTest, float, bool],  # noqa: ARG001 - the cache is the use
+) -> list[Ends]:
+    """The interval of a test once it was computed; until then an empty list, to be filled."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalQuestion:
+    """A question for the interval of a test; see `DifferenceTest.interval`."""
+
+    test: DifferenceTest
+    alpha: float
+    rejected: bool
+
+    def steps(self) -> Steps[Ends]:
+        """The computation of the interval."""
+        return self.test.steps(self.alpha, rejected=self.rejected)
+
+    def remembered(self) -> list[Ends]:
+        """The interval if it was computed before; a list to which it is added otherwise."""
+        if not isinstance(self.test.statistic, Hashable):
+            return []
+        return _remembered((_HashableTest.of(self.test), self.alpha, self.rejected))
+
+
+def intervals_of(questions: Sequence[IntervalQuestion], threads: int = 1) -> list[Ends]:
+    """The intervals of several tests.
+
+    Intervals are remembered: when a report of many labels is computed again after one run has
+    ended, those of most pairs are the same.
+
+    Args:
+        questions: The tests, with their levels.
+        threads: Number of threads; the result does not depend on it.
+    """
+    answers = [question.remembered() for question in questions]
+    open_questions = [(q, a) for q, a in zip(questions, answers, strict=True) if not a]
+    together: dict[tuple[object, ...], list[tuple[IntervalQuestion, list[Ends]]]] = {}
+    alone: list[tuple[IntervalQuestion, list[Ends]]] = []
+    for question, answer in open_questions:
+        test = question.test
+        if is_linear((test.x, test.y), test.statistic):
+            alike = test.x.sizes, test.y.sizes, id(test.statistic), test.resampling, test.fewer
+            together.setdefault(alike, []).append((question, answer))
+        else:
+            alone.append((question, answer))
+
+    large = [group for group in together.values() if len(group) >= TOGETHER_FROM]
+    alone += (each for group in together.values() if len(group) < TOGETHER_FROM for each in group)
+
+    def compute(position: int) -> None:
+        question, answer = alone[position]
+        answer.append(interval_alone(question))
+
+    run_blocks(compute, range(len(alone)), threads)
+    for alike_questions in large:
+        _side_by_side(alike_questions, threads)
+    return [answer[0] for answer in answers]
+
+
+def interval_alone(question: IntervalQuestion) -> Ends:
+    """The interval of one test, computed anew."""
+    steps, distribution = question.steps(), None
+    while True:
+        try:
+            request = next(steps) if distribution is None else steps.send(distribution)
+        except StopIteration as end:
+            ends: Ends = end.value
+            return ends
+        distribution = question.test.distribution(request.difference)
+
+
+def _side_by_side(questions: Sequence[tuple[IntervalQuestion, list[Ends]]], threads: int) -> None:
+    """Compute intervals of pairs with the same numbers of runs: one request of each at a time."""
+    first = questions[0][0].test
+    waiting = [(question, question.steps(), answer) for question, answer in questions]
+    distributions: list[PermutationDistribution] | None = None
+    while waiting:
+        requests, remaining = [], []
+        for position, (question, steps, answer) in enumerate(waiting):
+            try:
+                request = (
+                    next(steps) if distributions is None else steps.send(distributions[position])
+                )
+            except StopIteration as end:
+                answer.append(end.value)
+                continue
+            pair = question.test.moved(request.difference)
+            requests.append(PairQuestion(pair, request.alpha))
+            remaining.append((question, steps, answer))
+        waiting = remaining
+        distributions = (
+            answers(requests, first.statistic, first.resampling, first.fewer, threads)
+            if requests
+            else []
+        )
 
 
 def t_test(difference: Difference, shift: float) -> float:

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from rlexp.errors import RecordError
 from rlexp.protocol.schema_1 import RunSpecSchema1
@@ -22,9 +22,11 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
 from rlexp.records.run import Brief, RunRecord, State
-from rlexp.store.changed_records import ChangedRecords
-from rlexp.store.files import parse_json, read_file
+from rlexp.store.changed_records import ChangedRecords, ledger_stamp
+from rlexp.store.derived_files import read_derived, write_derived
+from rlexp.store.files import read_file
 from rlexp.store.layout import RunPaths
+from rlexp.store.numbered_texts import NumberedTexts
 from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
@@ -42,6 +44,9 @@ Stamp = list[int]
 def stamp_of(run: RunPaths, attempts: int) -> Stamp:
     """The stamp of a run with attempts numbered from 1 to `attempts`.
 
+    It covers the specification, the folder of the attempts, the journals and verdicts, and the
+    provenance of the last attempt.
+
     The stamp of the folder `attempts` changes when an attempt is added or removed. The ctime is set
     by the kernel only: an edit that restores the mtime, or a copy of the folder, has another ctime.
     """
@@ -51,12 +56,14 @@ def stamp_of(run: RunPaths, attempts: int) -> Stamp:
     for number in range(1, attempts + 1):
         stamp += numbers_of_file(f"{folder}/attempts/{number}/events.jsonl")
         stamp += numbers_of_file(f"{folder}/attempts/{number}/verdict.json")
+    if attempts:
+        stamp += numbers_of_file(f"{folder}/attempts/{attempts}/provenance.json")
     return stamp
 
 
 def length_of(attempts: int) -> int:
     """The number of integers in the stamp of a run with so many attempts."""
-    return OF_A_FILE * (2 + 2 * attempts)
+    return OF_A_FILE * (2 + 2 * attempts + bool(attempts))
 
 
 def stamp_before_reading(run: RunPaths) -> Stamp | None:
@@ -171,6 +178,8 @@ COLUMNS: Mapping[str, tuple[type, ...]] = {
     "measures": (dict,),
     "torn": (int,),
     "quarantined": (int,),
+    "provenance": (int, type(None)),
+    "entered": (bool,),
     **COPIED,
 }
 """The columns of a catalogue, and their types."""
@@ -185,10 +194,12 @@ class CatalogueRow:
     Attributes:
         values: One value for each of `COLUMNS`.
         configurations: All configurations of the catalogue; the row holds an index into them.
+        provenances: The different provenances of the catalogue, likewise.
     """
 
     values: Mapping[str, Any]
     configurations: Sequence[RunSpec]
+    provenances: Sequence[bytes] = ()
 
     @property
     def stamp(self) -> Stamp:
@@ -239,13 +250,25 @@ class CatalogueRow:
             brief=Brief(values["score"], values["last"], _means(values["measures"])),
             **{name: values[name] for name in COPIED},
         )
-        return StoredRun(run, record, values["torn"], values["quarantined"])
+        number = values["provenance"]
+        provenance = None if number is None else self.provenances[number]
+        return StoredRun(run, record, values["torn"], values["quarantined"], provenance=provenance)
 
 
-def columns_as_json(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any]:
-    """Runs as JSON values, one list per column; a configuration is stored once and numbered."""
+def columns_as_json(
+    entries: Iterable[tuple[Stamp, StoredRun]], entered: Callable[[StoredRun], bool]
+) -> dict[str, Any]:
+    """Runs as JSON values, one list per column.
+
+    A configuration and a provenance are stored once and numbered.
+
+    Args:
+        entries: Runs in brief, with their stamps.
+        entered: Whether all attempts of a run are in the ledger.
+    """
     numbers: dict[tuple[int, ...], int] = {}
     firsts: list[RunSpec] = []
+    provenances = NumberedTexts(MOST_PROVENANCE)
     rows = []
     for stamp, stored in entries:
         spec = stored.record.spec
@@ -255,10 +278,16 @@ def columns_as_json(entries: Iterable[tuple[Stamp, StoredRun]]) -> dict[str, Any
         if key not in numbers:
             numbers[key] = len(firsts)
             firsts.append(spec)
-        rows.append(_row(stamp, stored, numbers[key]))
+        further = {
+            "configuration": numbers[key],
+            "provenance": provenances.number(stored.provenance),
+            "entered": entered(stored),
+        }
+        rows.append(_row(stamp, stored, further))
     columns = zip(*rows, strict=True)
     return {
         "configurations": [{"schema": s.schema, **s.parts} for s in firsts],
+        "provenances": provenances.texts,
         "runs": dict(zip(COLUMNS, map(list, columns), strict=True)),
     }
 
@@ -277,8 +306,9 @@ def read_rows(document: Mapping[str, Any]) -> dict[str, CatalogueRow]:
         if not set(map(type, column)) <= set(kinds):
             raise TypeError("a column holds values of a wrong type")
     configurations = [_first(parts) for parts in document["configurations"]]
+    provenances = [text.encode() for text in document["provenances"]]
     rows = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
-    return {values["name"]: CatalogueRow(values, configurations) for values in rows}
+    return {values["name"]: CatalogueRow(values, configurations, provenances) for values in rows}
 
 
 def _first(parts: Mapping[str, Any]) -> RunSpec:
@@ -287,13 +317,13 @@ def _first(parts: Mapping[str, Any]) -> RunSpec:
     return kind(**settings, phase=Phase.TEST, root=0, seed=0)
 
 
-def _row(stamp: Stamp, stored: StoredRun, configuration: int) -> list[Any]:
+def _row(stamp: Stamp, stored: StoredRun, further: Mapping[str, Any]) -> list[Any]:
     record, brief = stored.record, stored.record.brief
     assert brief is not None
     values = {
         "name": record.spec.name,
         "stamp": stamp,
-        "configuration": configuration,
+        **further,
         "phase": record.spec.phase,
         "root": record.spec.root,
         "seed": record.spec.seed,
@@ -330,14 +360,14 @@ def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator
         yield event
 
 
-FORMAT = 3
+FORMAT = 4
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
 SHARE = 50
 """A catalogue is written when at least one run in so many is new in it."""
-LARGEST = 1 << 28
-"""Most bytes of a catalogue that is read."""
+MOST_PROVENANCE = 1 << 23
+"""Most bytes of different provenances in a catalogue; the others are read from their files."""
 INVALID = (
     *(RecordError, TypeError, ValueError, KeyError, IndexError, AttributeError),
     RecursionError,
@@ -345,7 +375,7 @@ INVALID = (
 """Exceptions that a JSON file with invalid content can cause."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Catalogue:
     """The cached entries of an experiment's ended runs.
 
@@ -363,6 +393,8 @@ class Catalogue:
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
     _alike: dict[tuple[int, ...], bool] = field(default_factory=dict)
     _requested: list[RunSpec] = field(default_factory=list)
+    _provenances: dict[bytes, bytes] = field(default_factory=dict)
+    _ledger: Stamp = field(default_factory=list)
     _new: int = 0
 
     @classmethod
@@ -372,7 +404,8 @@ class Catalogue:
         """Read the newest file; a damaged file, or that of another version, reads as empty."""
         with suppress(OSError, *INVALID):
             newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
-            return cls(locations, now, records, _read(newest))
+            rows, ledger = _read(newest)
+            return cls(locations, now, records, rows, _ledger=ledger)
         return cls(locations, now, records)
 
     def look(
@@ -401,12 +434,32 @@ class Catalogue:
         if not stored.record.is_over or spec.name != name or spec.parent is not None:
             return stored
         record = replace(stored.record.in_brief(), spec=self._shared(spec))
-        brief = replace(stored, record=record)
+        brief = replace(stored, record=record, provenance=self._provenance(run, record))
         intact = not (brief.changed or self.records.broken)
         if intact and before is not None and is_settled(before, self.now(), SETTLED):
             self._kept[name] = before, brief
             self._new += 1
         return brief
+
+    def has_entered(self, run: RunPaths) -> bool:
+        """Whether this catalogue shows that all attempts of a run are in the ledger.
+
+        It shows it for runs that it held unchanged, while the ledger is unchanged too.
+        """
+        row, kept = self._rows.get(run.folder.name), self._kept.get(run.folder.name)
+        return (
+            row is not None
+            and kept is not None
+            and kept[0] is row.stamp
+            and self._ledger_unchanged
+            and bool(row.values["entered"])
+        )
+
+    @cached_property
+    def _ledger_unchanged(self) -> bool:
+        """Whether the ledger is the file that the catalogue was made with."""
+        present = [*ledger_stamp(self.records.paths)]
+        return bool(present) and present == self._ledger
 
     def compare(self, stored: StoredRun) -> StoredRun:
         """A run that was just read, with the names of its files that differ from the ledger."""
@@ -433,13 +486,36 @@ class Catalogue:
         document = {
             VERSION: CATALOGUE.version,
             "of": _version(),
-            **columns_as_json(self._kept.values()),
+            **self._as_json(),
         }
         content = json.dumps(document, separators=(",", ":")).encode()
         for location in self.locations:
             with suppress(OSError):
-                _write(location, _sum_of(content) + b"\n" + content)
+                write_derived(location, content)
                 return
+
+    def _as_json(self) -> dict[str, Any]:
+        """The runs, and the stamp of the ledger in which their attempts were looked up."""
+        stamp = self.records.stamp
+        # A ledger that has just changed may change again within one step of the clock.
+        if stamp and is_settled([*stamp], self.now(), SETTLED):
+            columns = columns_as_json(
+                self._kept.values(),
+                lambda s: self.records.entered(s.record.spec.name, s.record.attempts),
+            )
+            return {"ledger": [*stamp], **columns}
+        columns = columns_as_json(self._kept.values(), lambda s: self.has_entered(s.paths))
+        return {"ledger": self._ledger, **columns}
+
+    def _provenance(self, run: RunPaths, record: RunRecord) -> bytes | None:
+        """The content of the provenance of the last attempt; runs with the same share it."""
+        if not record.attempts:
+            return None
+        try:
+            content = read_file(run.attempt(record.attempts).provenance)
+        except OSError:
+            return None
+        return self._provenances.setdefault(content, content)
 
     def _find(self, run: RunPaths, requested: RunSpec | None = None) -> StoredRun | None:
         name, row = run.folder.name, self._valid_row(run)
@@ -501,37 +577,17 @@ def _version() -> str:
     return f"{FORMAT}, rlexp {writer()}"
 
 
-def _read(location: Path) -> dict[str, CatalogueRow]:
-    """The rows of a catalogue of this version; its first line is the checksum of the rest.
+def _read(location: Path) -> tuple[dict[str, CatalogueRow], Stamp]:
+    """The rows of a catalogue of this version, and the stamp of the ledger.
 
     Raises:
         OSError: The file cannot be read.
         ValueError: The file is damaged, of another version, or too large.
     """
-    if location.lstat().st_size > LARGEST:
-        raise ValueError("it is very large")
-    head, _, content = read_file(location).partition(b"\n")
-    if head != _sum_of(content):
-        raise ValueError("it is damaged")
-    document = parse_json(content)
+    document = read_derived(location)
     if (document[VERSION], document["of"]) != (CATALOGUE.version, _version()):
         raise ValueError("it is of another version")
-    return read_rows(document)
-
-
-def _sum_of(content: bytes) -> bytes:
-    return sha256(content).hexdigest().encode()
-
-
-def _write(location: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
-    location.parent.mkdir(parents=True, exist_ok=True)
-    temporary = location.with_name(f".{uuid4().hex[:8]}{location.name}")
-    try:
-        # Without fsync: a cache that a power cut damages fails its checksum and is ignored.
-        temporary.write_bytes(content)
-        temporary.replace(location)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    ledger = document["ledger"]
+    if not isinstance(ledger, list):
+        raise TypeError("the stamp of the ledger is no list")
+    return read_rows(document), ledger

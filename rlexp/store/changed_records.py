@@ -43,13 +43,23 @@ class ChangedRecords:
             self._read()
         changed = tuple(self._differing(run))
         # The run may have been removed and made again since the ledger was read.
-        if changed and self._stamp != _stamp_of(self.paths):
+        if changed and self._stamp != ledger_stamp(self.paths):
             self._read()
             changed = tuple(self._differing(run))
         return changed
 
+    @property
+    def stamp(self) -> tuple[int, ...] | None:
+        """The stamp of the ledger when it was read; None where it was not read."""
+        return self._stamp
+
+    def entered(self, run: str, attempts: int) -> bool:
+        """Whether the attempts of a run, numbered from 1, are all in the ledger that was read."""
+        in_ledger = self._runs.get(run, {})
+        return all(number in in_ledger for number in range(1, attempts + 1))
+
     def _read(self) -> None:
-        self._stamp = _stamp_of(self.paths)
+        self._stamp = ledger_stamp(self.paths)
         try:
             ledger = read_ledger(self.paths)
         except RecordError:
@@ -73,9 +83,10 @@ class ChangedRecords:
                 yield verdict
 
 
-def _stamp_of(paths: ExperimentPaths) -> tuple[int, ...]:
+def ledger_stamp(paths: ExperimentPaths) -> tuple[int, ...]:
+    """Inode, size and times of a ledger; empty where there is none."""
     try:
         status = paths.ledger.stat()
     except OSError:
         return ()
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -198,10 +198,23 @@ def read_document(path: Path) -> tuple[int, dict[str, Any]]:
         RecordError: The file is missing, damaged or of another schema; names the file.
     """
     try:
-        document = parse_json(read_file(path))
+        content = read_file(path)
     except FileNotFoundError as error:
         raise RecordError(f"{path} is missing") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error}") from error
+    return document_in(content, path)
+
+
+def document_in(content: bytes, path: Path) -> tuple[int, dict[str, Any]]:
+    """The schema version and the values in the content of a file; see `read_document`.
+
+    Raises:
+        RecordError: The content is damaged or of another schema; names the file.
+    """
+    try:
+        document = parse_json(content)
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
     schema = schema_of(path).check(document, path)
     return schema, {k: value for k, value in document.items() if k not in {VERSION, WRITER}}

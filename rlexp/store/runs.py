@@ -1,7 +1,7 @@
 """Reads and writes experiments, runs, attempts and their records under `runs/`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
@@ -45,6 +45,7 @@ class StoredRun:
         torn: Journals whose last line is incomplete.
         quarantined: Damaged lines before the last ones.
         changed: Files that differ from the ledger, where they were compared with it.
+        provenance: The content of the last attempt's `provenance.json`; None where it was not read.
     """
 
     paths: RunPaths
@@ -52,6 +53,7 @@ class StoredRun:
     torn: int = 0
     quarantined: int = 0
     changed: tuple[str, ...] = ()
+    provenance: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,25 @@
 """The only callback of a training: turns the calls of stable-baselines3 into events."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
+from torch import Tensor
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.checkpointing import CheckpointScheduler
-from rlexp.training.parameters import all_finite, diverged_loss
+from rlexp.training.parameters import are_finite, checked_tensors, diverged_loss
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import heartbeat_and_check_stop
 
 CHECK_EVERY = 100
 """Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""
+FIND_EVERY = 20
+"""Checks of the weights between two searches for the tensors to check, which learners rarely replace."""
 LONG_ROLLOUT = 100
 """Calls in a rollout; weights are checked at each rollout of at least this length."""
 
@@ -68,6 +72,9 @@ class Recorder(BaseCallback):
         self._earlier = restored.progress.seconds if restored else 0.0
         # Evaluations up to the checkpoint are stored in it, so they are not repeated.
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
+        self._next_evaluation = self._next_due()
+        self._checks = 0
+        self._checked: list[Tensor] = []
         self._rollouts = 0
         self._last_rollout = 0
 
@@ -78,6 +85,13 @@ class Recorder(BaseCallback):
         """
         every = self._budget.evaluation_every
         return min(step, self._budget.steps) // every if every is not None else 0
+
+    def _next_due(self) -> float:
+        """The step at which the next evaluation is due; infinite without one."""
+        every = self._budget.evaluation_every
+        if every is None or self._evaluated >= self._evaluations_due(self._budget.steps):
+            return math.inf
+        return (self._evaluated + 1) * every
 
     def _on_rollout_start(self) -> None:
         if self._restored is not None:
@@ -95,7 +109,7 @@ class Recorder(BaseCallback):
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
-            self.check_numbers()
+            self.check_numbers(fresh=False)
 
     @property
     def _in_chunks(self) -> bool:
@@ -114,19 +128,33 @@ class Recorder(BaseCallback):
         """Report that the training is alive while no step is trained."""
         self._listener.beat(self.num_timesteps)
 
-    def check_numbers(self) -> None:
-        """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
+    def _tensors(self, *, fresh: bool) -> list[Tensor]:
+        if fresh or self._checks % FIND_EVERY == 0:
+            self._checked = checked_tensors(self.model)
+        self._checks += 1
+        return self._checked
+
+    def check_numbers(self, *, fresh: bool = True) -> None:
+        """Raise `Diverged` if a loss or a parameter is NaN or infinite.
+
+        Args:
+            fresh: Whether to search the learner for its tensors, instead of checking those of before.
+        """
         if name := diverged_loss(self.model.logger.name_to_value):
             raise Diverged(f"{name} is no finite number at step {self.num_timesteps}")
-        if not all_finite(self.model):
+        if not are_finite(self._tensors(fresh=fresh)):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:
-        self._heartbeat_and_check_stop()
+        step = self.num_timesteps
+        # Called most often, so the usual case needs no other call.
+        self._listener.beat(step)
+        if self._listener.stopping() is not None or self._budget.timeout is not None:
+            self._heartbeat_and_check_stop()
         # A chunk ends where an evaluation of its last rollout was due, which was played before it.
-        due = self._evaluations_due(self.num_timesteps)
-        if due > self._evaluated:
-            self._evaluated = due
+        if step >= self._next_evaluation:
+            self._evaluated = self._evaluations_due(step)
+            self._next_evaluation = self._next_due()
             self._evaluate()
         return True
 

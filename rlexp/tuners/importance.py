@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from rlexp.protocol.space import Choice, Domain, Integer, Space
 from rlexp.stats.interval import Interval
 from rlexp.stats.sensitivity.functional_anova import (
-    UnitGrid,
-    bagged,
     cross_validated_r2,
-    grow,
     main_effects,
     pair_effects,
 )
 from rlexp.stats.sensitivity.ped_anova import STEPS, Observed, best, divergences
+from rlexp.stats.sensitivity.regression_forest import UnitGrid, bagged, grow
 from rlexp.stats.share_intervals import resamples, seeded, share_intervals, summing_to_one
 from rlexp.stats.task_scores import min_max
 

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,54 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands_in_turn import Events, events_of, processes, run, start, wait_for, weights
 from trainings import run_training, spec_of
 
 from rlexp.algorithms.compiled import programs
 from rlexp.algorithms.compiled.programs import beating, kept_program
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.events import Ending
-
-WORDS = (
-    *("algorithm=compiled_ppo", "environment=cartpole", "environment.vector.count=4"),
-    *("algorithm.n_steps=32", "algorithm.batch_size=64", "algorithm.n_epochs=2"),
-    *("budget.steps=16000", "budget.evaluation_every=8000", "budget.evaluation_episodes=2"),
-    *("budget.final_episodes=2", "budget.checkpoint_every=2000", "executor.workers=1"),
-)
-"""Some seconds of training, with checkpoints."""
-
-
-def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
-    """Start the command of an experiment; a process of its own, because the tests have JAX."""
-    command = [sys.executable, "-m", "rlexp", "run", *WORDS, f"experiment={name}", *words]
-    return subprocess.Popen([*command, "--quiet"], cwd=folder)
-
-
-def run(folder: Path, name: str, *words: str, code: int = 0) -> dict[int, list[dict[str, Any]]]:
-    """Execute an experiment; returns the events of each seed's attempts."""
-    assert code == start(folder, name, *words).wait(300)
-    return events_of(folder / "runs" / name)
-
-
-def events_of(experiment: Path) -> dict[int, list[dict[str, Any]]]:
-    """The events of each seed's attempts, in their order."""
-    return {
-        json.loads((run / "spec.json").read_bytes())["seed"]: [
-            json.loads(line)
-            for journal in sorted(run.glob("attempts/*/events.jsonl"))
-            for line in journal.read_text().splitlines()
-        ]
-        for run in sorted(experiment.glob("*-test-*"))
-    }
-
-
-def weights(events: dict[int, list[dict[str, Any]]]) -> dict[int, str]:
-    """The sha256 of the final weights by seed."""
-    return {seed: rows[-1]["weights"] for seed, rows in events.items()}
-
-
-def processes(rows: list[dict[str, Any]]) -> list[int]:
-    """The process of every attempt."""
-    return [row["pid"] for row in rows if "pid" in row]
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +29,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def batch(folder: Path) -> dict[int, list[dict[str, Any]]]:
+def batch(folder: Path) -> Events:
     """Four seeds that one process has executed."""
     return run(folder, "batch", "seeds.test=4")
 
 
-def test_one_process_executes_all_seeds(batch: dict[int, list[dict[str, Any]]]) -> None:
+def test_one_process_executes_all_seeds(batch: Events) -> None:
     """Four seeds have one process, and weights of their own."""
     assert [1, 1, 1, 1] == [len(processes(rows)) for rows in batch.values()]
     assert 1 == len({pid for rows in batch.values() for pid in processes(rows)})
@@ -85,7 +42,7 @@ def test_one_process_executes_all_seeds(batch: dict[int, list[dict[str, Any]]]) 
 
 
 def test_a_seed_alone_and_a_seed_added_later_have_the_same_bits(
-    batch: dict[int, list[dict[str, Any]]], folder: Path
+    batch: Events, folder: Path
 ) -> None:
     """The last seed alone, and then the others beside it, end with the weights of the batch."""
     alone = run(folder, "grown", "seeds.test=[3]")
@@ -93,13 +50,11 @@ def test_a_seed_alone_and_a_seed_added_later_have_the_same_bits(
     assert weights(batch) == weights(run(folder, "grown", "seeds.test=[3,0,1,2]"))
 
 
-def test_a_kill_harms_no_other_run(batch: dict[int, list[dict[str, Any]]], folder: Path) -> None:
+def test_a_kill_harms_no_other_run(batch: Events, folder: Path) -> None:
     """After kill -9 of the process, its run is tried again, and every run ends with the same bits."""
     command = start(folder, "killed", "seeds.test=4")
-    experiment, deadline = folder / "runs" / "killed", time.monotonic() + 200
-    while not list(experiment.glob("*-test-1-*/checkpoints/*/manifest.json")):
-        assert time.monotonic() < deadline, "the second run never wrote a checkpoint"
-        time.sleep(0.01)
+    experiment = folder / "runs" / "killed"
+    wait_for(experiment, "*-test-1-*/checkpoints/*/manifest.json")
     os.kill(processes(events_of(experiment)[1])[0], signal.SIGKILL)
     assert 0 == command.wait(200)
     events = events_of(experiment)
@@ -111,9 +66,7 @@ def test_a_kill_harms_no_other_run(batch: dict[int, list[dict[str, Any]]], folde
     assert killed[1] not in {after[0], last[0]}
 
 
-def test_a_run_that_diverges_leaves_the_others_alone(
-    batch: dict[int, list[dict[str, Any]]], folder: Path
-) -> None:
+def test_a_run_that_diverges_leaves_the_others_alone(batch: Events, folder: Path) -> None:
     """A learning rate that ends in NaN fails one run; the next one has its process and its bits."""
     grid = "algorithm.learning_rate=1e30,0.0003"
     run(folder, "diverging", grid, "seeds.test=1", code=1)
@@ -145,7 +98,7 @@ def test_a_program_is_kept_for_other_seeds_and_rates(tmp_path: Path) -> None:
 
 def test_settings_that_only_look_equal_are_kept_apart() -> None:
     """0.0 and -0.0, 1 and True, and arrays of two types are other settings."""
-    comparable = programs._comparable
+    comparable = programs.comparable
     zero, ones = 0.0, np.ones(2)
     assert comparable(zero) != comparable(-zero)
     assert comparable(1) != comparable(True)
@@ -198,13 +151,11 @@ def test_a_training_sends_heartbeats_while_it_compiles(
 
 def compiled_code(folder: Path) -> dict[Path, int]:
     """Every file of compiled code with the time at which it was written."""
-    files = (folder / "rlexp" / "compiled").rglob("*-cache")
+    files = (folder / "rlexp" / "compiled").rglob("*.program")
     return {file: file.stat().st_mtime_ns for file in files}
 
 
-def test_a_second_command_compiles_nothing(
-    batch: dict[int, list[dict[str, Any]]], folder: Path
-) -> None:
+def test_a_second_command_compiles_nothing(batch: Events, folder: Path) -> None:
     """A command with other seeds and another rate uses the code that the first one compiled."""
     before = compiled_code(folder)
     assert before

@@ -120,6 +120,8 @@ def folder(tmp_path: Path) -> Path:
             ["sweep.screening_episodes=2", "seeds.tuning=1"],
             "sweep.screening_episodes=2 needs a second tuning seed",
         ),
+        # enqueued configurations
+        (["sweep.enqueue=[1]"], "sweep.enqueue.0=1: must be a mapping"),
         # pruners
         (
             ["pruner=median", "sweep.objective=[score,auc]"],

@@ -1,10 +1,12 @@
 """The behaviour of every executor: jobs start and end, report how, and leave nothing behind."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from members import member, names
 
 from rlexp.executors import Exit, Job, Session
+from rlexp.store.processes import this_process
 
 HERE = Path(__file__).parent
 
@@ -175,10 +178,24 @@ def test_a_server_whose_command_is_dead_imports_nothing() -> None:
     """A server that starts after the death of its command ends before its slow imports."""
     reader, writer = os.pipe()
     os.close(writer)
-    words = ["rlexp.executors.server", "executor_jobs:execute", "1000", "/", "no_such_module"]
     with os.fdopen(reader) as abandoned:
-        server = subprocess.run([sys.executable, "-P", "-m", *words], stdin=abandoned, check=False)
+        server = subprocess.run(server_of("{}"), stdin=abandoned, check=False)
     assert 0 == server.returncode
+
+
+def server_of(command: str) -> list[str]:
+    """A server of a command, given as JSON, that fails if it begins with its imports."""
+    words = ["rlexp.executors.server", "executor_jobs:execute", "1000", "/", command]
+    return [sys.executable, "-P", "-m", *words, "no_such_module"]
+
+
+def test_a_server_notices_a_dead_command_whose_pipe_is_still_open() -> None:
+    """A process that the dead command had forked keeps the pipe open: the server ends all the same."""
+    command = subprocess.Popen([sys.executable, "-c", ""])
+    command.wait()
+    dead = json.dumps(replace(this_process(), pid=command.pid).plain())
+    with subprocess.Popen(server_of(dead), stdin=subprocess.PIPE) as server:
+        assert 0 == server.wait(60)
 
 
 def test_a_flood_does_not_fill_the_disk(session: Session, tmp_path: Path) -> None:

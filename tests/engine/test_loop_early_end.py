@@ -26,6 +26,7 @@ class Scripted:
 
     run: RunPaths
     slots: int = 1
+    is_starting: bool = False
     hang_timeout: float = 1e9
     grace: float = 1.0
     attempt: AttemptPaths | None = None

@@ -166,3 +166,20 @@ def test_a_process_ends_with_its_server(
     process = psutil.Process(pid)
     session._server.kill()
     assert [] == psutil.wait_procs([process], 20)[1]
+
+
+def test_what_jobs_in_turn_share_is_imported_before_the_first(tmp_path: Path) -> None:
+    """A job of another kind does not import it; the first job in turn finds it imported."""
+    (tmp_path / "shared.py").write_text("def begin():\n    print('imported')\n")
+    (tmp_path / "seeing.py").write_text(
+        "import sys\ndef execute(words):\n"
+        "    print('pid', 0, 'shared' in sys.modules)\n    return 0\n"
+    )
+    executor = Local(workers=1, hang_timeout=60, grace=5, log_limit=100_000)
+    preload = ("@shared:begin",)
+    with executor.open("seeing:execute", preload, threads=1, folder=tmp_path) as session:
+        for key, in_turn in (("apart", False), ("first", True), ("second", True)):
+            start(session, tmp_path, key, in_turn=in_turn)
+            assert Exit(key, 0, None) == end(session)
+    logs = [(tmp_path / f"{key}.log").read_text() for key in ("apart", "first", "second")]
+    assert ["pid 0 False\n", "pid 0 True\n", "pid 0 True\n"] == logs

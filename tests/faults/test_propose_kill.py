@@ -26,9 +26,9 @@ def has_lines(register: Path, lines: int) -> bool:
 
 
 def content(folder: Path) -> list[tuple[Any, ...]]:
-    """What the register says, without times; scores by their run."""
+    """What the register says, without times and sums of archives, which hold times."""
     lines = read_stream(ExperimentPaths(folder / "runs" / "s")).lines
-    scores = sorted((s.run, s.policy, s.score) for s in lines if isinstance(s, ScoredRun))
+    scores = sorted((s.run, s.score) for s in lines if isinstance(s, ScoredRun))
     opened = [(o.number, o.fingerprint, o.level) for o in lines if isinstance(o, OpenedCandidate)]
     decided = [
         (d.candidate, d.state, d.scores, d.champion_scores, d.e_value)

@@ -73,13 +73,15 @@ def test_a_second_ctrl_c_ends_everything_within_two_seconds(cold: StudyFolder) -
 
 
 def test_a_signal_while_the_server_warms_up_ends_the_command(cold: StudyFolder) -> None:
-    """Ctrl-C before the first run has started ends the command and leaves no process."""
-    command = cold.start(*WORDS, variables={"RLEXP_QUICK": '{"seconds": 600, "warming": 1.5}'})
+    """Ctrl-C before the first run has started ends the command at once, and no run begins."""
+    warming = {"RLEXP_QUICK": '{"seconds": 600, "warming": 600}'}
+    command = cold.start(*WORDS, "--no-probe", variables=warming)
     wait_until(lambda: list((cold.folder / "runs").glob("x/*/spec.json")))
     command.send_signal(signal.SIGINT)
     output, _ = command.communicate(timeout=60)
     assert command.returncode == 130, output
     assert not cold.processes()
+    assert ["planned"] * 3 == [run["state"] for run in cold.runs("x")]
 
 
 def test_what_the_shell_ignores_stays_ignored(cold: StudyFolder) -> None:

@@ -34,7 +34,12 @@ from rlexp.stats.pairwise_family import FamilyMember, decide
 from rlexp.stats.permutation import permutation_distribution
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest, t_test
+from rlexp.stats.test_inversion import (
+    DifferenceTest,
+    IntervalQuestion,
+    interval_alone,
+    t_test,
+)
 
 SAMPLES = 600 if IN_FULL else 40
 
@@ -425,5 +430,5 @@ def test_a_remembered_interval_is_that_of_a_new_computation(runs: int) -> None:
     )
     for test in (base, *changed, base):
         for alpha in (0.1, 0.2):
-            expected = test._interval(alpha, rejected=False)
+            expected = interval_alone(IntervalQuestion(test, alpha, rejected=False))
             assert expected == test.interval(alpha, rejected=False)

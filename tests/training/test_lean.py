@@ -1,7 +1,10 @@
 """Shortcuts change no number: weights, journals and scores are those of the library's own code."""
 
+import json
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from in_full import IN_FULL, LOWEST_VERSIONS
@@ -9,6 +12,7 @@ from lean import ROWS, bare, ours, spec_of
 from trainings import RecordingListener, run_training, without_times
 
 from rlexp.app.execution.run_process import assemble
+from rlexp.records.checkpoint import MODEL
 from rlexp.records.events import Continued, Ending, Failure
 from rlexp.training import training_run
 from rlexp.training.lean.learner import shortcuts_of
@@ -201,6 +205,20 @@ def test_a_diverged_training_fails_alike(name: str, failure: Failure, tmp_path: 
     assert plain_end.reason == lean_end.reason
 
 
+def test_saved_learners_hold_no_shortcut(tmp_path: Path) -> None:
+    """The attributes that the library saves of a learner are the same with shortcuts and without."""
+    saved = []
+    for lean in (True, False):
+        listener, _ = run_training(
+            tmp_path / str(lean), *words_of("ppo, categorical"), lean=lean, checkpoint_every=EVERY
+        )
+        files = listener.saved_checkpoint(0).files
+        with ZipFile(BytesIO(files[MODEL])) as archive:
+            saved.append(json.loads(archive.read("data")))
+    assert "train" not in saved[0]
+    assert saved[0].keys() == saved[1].keys()
+
+
 def test_shortcuts_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a training, its learner and optimiser have no attributes but their own."""
     kept: list[object] = []
@@ -210,9 +228,11 @@ def test_shortcuts_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
         return shortcuts_of(model, usable)  # type: ignore[arg-type]
 
     monkeypatch.setattr(training_run, "shortcuts_of", watched)
-    _, end = run_training(tmp_path, *words_of("sac"))
-    assert end.ending is Ending.COMPLETED
-    (model,) = kept
+    for case in ("sac", "ppo, categorical"):
+        _, end = run_training(tmp_path / case, *words_of(case))
+        assert end.ending is Ending.COMPLETED
+    model, ppo = kept
+    assert not {"train", "_excluded_save_params"} & vars(ppo).keys()
     policy = model.policy  # type: ignore[attr-defined]
     parts = (policy, policy.actor, policy.actor.optimizer, policy.critic.optimizer)
     replaced = {"forward", "predict", "step", "set_training_mode", "action_log_prob"}

@@ -10,7 +10,7 @@ from in_full import LOWEST_VERSIONS
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from rlexp.app.diagnostics.shortcuts import describe_shortcuts
-from rlexp.training.lean import checks, classic_control, optimisers
+from rlexp.training.lean import checks, classic_control, optimisers, ppo_update
 from rlexp.training.lean.actor_critic import Categorical, actor_critic_of
 from rlexp.training.lean.proofs import installed_versions, read_passed, usable_shortcuts
 from rlexp.training.lean.registry import (
@@ -18,6 +18,7 @@ from rlexp.training.lean.registry import (
     MODE,
     OPTIMISER,
     POLICY,
+    PPO_UPDATE,
     PREDICTION,
     PROVED_VERSIONS,
     SHORTCUTS,
@@ -105,6 +106,9 @@ def test_a_shortcut_that_computes_other_bits_is_refused(monkeypatch: pytest.Monk
     with monkeypatch.context() as broken:
         broken.setattr(optimisers, "_adam", optimisers._rmsprop)
         assert not checks.passed_checks([OPTIMISER])
+    with monkeypatch.context() as broken:
+        broken.setattr(ppo_update, "clip_gradients", lambda *_: None)
+        assert not checks.passed_checks([PPO_UPDATE])
     with monkeypatch.context() as broken:
         broken.setattr(classic_control, "_power_of_two", lambda x: x * x * (1 + 1e-15))
         assert not checks.passed_checks([CLASSIC_CONTROL])

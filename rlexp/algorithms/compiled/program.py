@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from rlexp.algorithms.compiled.environments import CompiledEnvironments, EnvironmentState
+from rlexp.algorithms.compiled.programs import comparable
+from rlexp.algorithms.compiled.stored_code import StoredFunction, is_storable
 
 Scalars: TypeAlias = Mapping[str, jax.Array]
 """Hyperparameters that the program takes as arguments, so that they need no new compilation."""
@@ -52,8 +54,13 @@ class CompiledProgram:
 
     def __post_init__(self) -> None:
         advance = jax.jit(self._advance, donate_argnums=self.donated)
+        begin = jax.jit(self._begin)
+        if is_storable(self.environments.twin):
+            settings = comparable(self)
+            advance = StoredFunction(advance, ("advance", settings), self._shape_of_advance)
+            begin = StoredFunction(begin, ("begin", settings), self._shape_of_begin)
         object.__setattr__(self, "advance", advance)
-        object.__setattr__(self, "begin", jax.jit(self._begin))
+        object.__setattr__(self, "begin", begin)
 
     @property
     def steps(self) -> int:
@@ -82,6 +89,16 @@ class CompiledProgram:
             seeds: Seed of each environment, 32 bits.
         """
         return jax.random.PRNGKey(seed), self.environments.begin(seeds)
+
+    def _shape_of_begin(self, seed: object, seeds: object) -> tuple[Any, EnvironmentState]:
+        """A tree with the shape of what `begin` returns."""
+        del seed, seeds
+        # The state of every twin of rlexp is one array.
+        return 0, EnvironmentState(0, 0, 0, 0, 0)
+
+    def _shape_of_advance(self, state: Any, *_: object) -> tuple[Any, ChunkLog]:
+        """A tree with the shape of what `advance` returns."""
+        return state, ChunkLog(dict.fromkeys(self.logged, 0), 0, 0)
 
     def _advance(
         self, state: Any, scalars: Scalars, schedules: Scalars, count: jax.Array

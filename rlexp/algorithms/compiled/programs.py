@@ -48,7 +48,7 @@ def kept_program(program: P) -> P:
             compiled functions.
     """
     try:
-        kept: P = _first(_Kept(_comparable(program), program))
+        kept: P = _first(_Kept(comparable(program), program))
     # The twin of a user may hold a value whose equality means nothing.
     except TypeError:
         return program
@@ -60,7 +60,7 @@ def _first(kept: _Kept) -> Any:
     return kept.program
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     """A value that equals another one only where both shape the same program.
 
     Raises:
@@ -73,13 +73,13 @@ def _comparable(value: Any) -> Any:
             # 0.0 and -0.0 are equal, and compile to different constants.
             return float, value.hex()
         case Mapping():
-            return dict, tuple((_comparable(k), _comparable(v)) for k, v in value.items())
+            return dict, tuple((comparable(k), comparable(v)) for k, v in value.items())
         case tuple() | list():
-            return type(value), tuple(map(_comparable, value))
+            return type(value), tuple(map(comparable, value))
         case _ if isinstance(value, NAMES):
             return type(value), value
         case _ if is_dataclass(value):
-            parts = (_comparable(getattr(value, part.name)) for part in fields(value) if part.init)
+            parts = (comparable(getattr(value, part.name)) for part in fields(value) if part.init)
             return type(value), tuple(parts)
     raise TypeError(f"{type(value).__name__} has no known equality")
 

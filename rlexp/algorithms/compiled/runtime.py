@@ -3,9 +3,11 @@
 `set_up` sets variables that JAX reads when it is imported; it imports nothing heavy.
 """
 
+import importlib
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +16,8 @@ ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """Small networks gain nothing from threads, and runs fill the cores by their number."""
 KEEP_FROM = "0.5"
 """Seconds of compilation from which code is kept."""
+MODULES = ("jax", "jax.numpy", "jax.experimental.serialize_executable")
+"""What every compiled run imports of JAX."""
 PROCESSORS = Path("/proc/cpuinfo")
 
 
@@ -33,6 +37,22 @@ def set_up(cache: Path) -> None:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": KEEP_FROM,
     }
     os.environ.update(settings)
+
+
+def import_jax(cache: Path) -> None:
+    """Import JAX with the settings of `set_up`, and start none of its threads.
+
+    A process that forks runs may therefore call it: forks then need not import JAX themselves.
+    Nothing happens where JAX is missing or broken.
+
+    Args:
+        cache: The user's folder for caches.
+    """
+    set_up(cache)
+    # Where JAX is broken, the run that needs it reports that.
+    with suppress(Exception):
+        for name in MODULES:
+            importlib.import_module(name)
 
 
 def processor_features() -> str:

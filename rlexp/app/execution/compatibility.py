@@ -297,10 +297,15 @@ def call_in_subprocess(
     sys.stderr.flush()
     command, pid = os.getpid(), os.fork()
     if pid == 0:
-        os.close(reading)
-        # Whatever the environment starts ends with the child, and the child with the command.
-        fork_under_guard(command, to_close=[writing])
-        _run_child(writing, function, cleanup)
+        # An interrupt of the terminal reaches the child, too. Nowhere may the child leave this block: the
+        # `finally` blocks that follow belong to the command.
+        try:
+            os.close(reading)
+            # Whatever the environment starts ends with the child, and the child with the command.
+            fork_under_guard(command, to_close=[writing])
+            _run_child(writing, function, cleanup)
+        finally:
+            os._exit(70)
     # While the parent holds this end open, reading never reaches the end of the stream.
     os.close(writing)
     content = None

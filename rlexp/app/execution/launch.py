@@ -22,6 +22,7 @@ from rlexp.app.execution.checkpoints import (
     steps_done,
 )
 from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.early_session import session_of
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
@@ -193,15 +194,9 @@ def _execute_locally(
     watch: Callable[[], AbstractContextManager[Watcher]],
 ) -> OSError | None:
     orders = launch.orders(code, workspace)
-    opened = executor.open(
-        launch_settings.ENTRY,
-        launch_settings.PRELOAD,
-        threads=launch.threads,
-        folder=workspace.folder,
-    )
     loop = None
     try:
-        with opened as session:
+        with session_of(launch, executor, workspace) as session:
             show(code)
             with watch() as watcher:
                 loop = Loop(

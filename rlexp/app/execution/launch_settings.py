@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from rlexp.store.provenance import Code, collect
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import AttemptSettings
-    from rlexp.executors import Executor, Remote
+    from rlexp.executors import Executor, Remote, Session
     from rlexp.store.lease import Lease
 
 COMMAND = (sys.executable, "-m", "rlexp")
@@ -24,12 +25,14 @@ ENTRY = "rlexp.app.execution.run_process:execute"
 PRELOAD = (
     *("!tensorboard", "torch", "rlexp.training.deferred_dynamo:defer"),
     *("stable_baselines3", "sb3_contrib", "rlexp.app.execution.run_process"),
+    "@rlexp.app.execution.run_process:import_compiler",
 )
 """Modules that the server process imports once, before it forks runs.
 
 Of `MODULE:FUNCTION`, the function is called: the first model would otherwise import `torch._dynamo` in
 every run. The mark `!` keeps a module from being imported: stable-baselines3 imports an installed
-TensorBoard, which takes half a second and is not used.
+TensorBoard, which takes half a second and is not used. What follows the mark `@` waits for the first
+compiled run.
 """
 
 
@@ -68,6 +71,7 @@ class LaunchSettings:
         changeable: Whether overrides of the command may change the configurations of its runs.
         override_option: The option before each override of the command; empty without one.
         deadline: When runs are asked to stop, as a time of `time.monotonic`; None never.
+        opened: The session of the executor, if it was opened while the plan was checked.
     """
 
     executor: "Executor | Remote"
@@ -80,6 +84,7 @@ class LaunchSettings:
     changeable: bool = True
     override_option: str = ""
     deadline: float | None = None
+    opened: "AbstractContextManager[Session] | None" = None
 
     @property
     def is_out_of_time(self) -> bool:

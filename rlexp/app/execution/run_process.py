@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlexp.algorithms.compiled.runtime import set_up
+from rlexp.algorithms.compiled.runtime import import_jax, set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
 from rlexp.app.execution.shortcuts import usable_here
@@ -294,6 +294,11 @@ def execute(arguments: list[str]) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         # The journal cannot record this failure, so the exit code reports it.
         return DISK_FULL
+
+
+def import_compiler() -> None:
+    """Import JAX in the server, so that the processes of compiled runs need not."""
+    import_jax(cache_folder())
 
 
 def _execute(paths: RunPaths, number: int) -> int:

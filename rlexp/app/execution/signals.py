@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from rlexp.interrupts import was_interrupted
+
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 """Signals that request a graceful end."""
 
@@ -40,7 +42,8 @@ def collect_signals(*, handled: bool = True) -> Iterator[Signals]:
             that calls the Python API they are not: only an interrupt is, where it would raise
             `KeyboardInterrupt` at any line.
     """
-    signals = Signals()
+    # An interrupt that came before may have been caught by a library.
+    signals = Signals(signal.SIGINT if was_interrupted() else None)
     # A signal that the shell or nohup made this process ignore stays ignored.
     numbers = [n for n in STOP_SIGNALS if handled and signal.getsignal(n) is not signal.SIG_IGN]
     if not handled and _would_be_interrupted():

@@ -57,6 +57,7 @@ class ExperimentScan:
         runs: Its runs.
         problem: Why the definition cannot be read.
         ledger_is_broken: Whether the ledger was found to be damaged or changed itself.
+        all_entered: Whether the catalogue shows that every attempt is in the ledger.
     """
 
     paths: ExperimentPaths
@@ -64,6 +65,7 @@ class ExperimentScan:
     runs: tuple[ScannedRun, ...]
     problem: str | None = None
     ledger_is_broken: bool = False
+    all_entered: bool = False
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -79,6 +81,28 @@ class ExperimentScan:
             if f.planned and f.configuration and f.stored and f.stored.record.spec.phase is phase
         ]
 
+    def entries_of(self, experiment: Experiment, phase: Phase) -> list[StoredEntry] | None:
+        """The planned runs of a phase as `read_entries` reads them.
+
+        Args:
+            experiment: The definition of the caller.
+            phase: The phase.
+
+        Returns:
+            None where `read_entries` could read something else: for another definition, a sweep,
+            a damaged run, and runs in progress.
+        """
+        if self.experiment is None or experiment.sweep or self.experiment != experiment:
+            return None
+        if any(f.damaged or f.stored is None or is_running(f.stored) for f in self.runs):
+            return None
+        # Summaries find the runs of a configuration by its identity.
+        pairs = zip(self.experiment.configurations, experiment.configurations, strict=True)
+        of_caller = {id(scanned): configuration for scanned, configuration in pairs}
+        entries = [(of_caller[id(c)], stored) for c, stored in self.entries(phase)]
+        planned = sum(1 for _ in experiment.specs(phase))
+        return entries if len(entries) == planned else None
+
     @property
     def mismatch(self) -> str | None:
         """What differs from the ledger, on one line; None where nothing does."""
@@ -90,6 +114,11 @@ class ExperimentScan:
         """Every problem, as one line."""
         of_all = [text for text in (self.problem, self.mismatch) if text]
         return of_all + [f"{f.name}: {f.problem}" for f in self.runs if f.problem]
+
+
+def is_running(stored: StoredRun) -> bool:
+    """Whether a process executes a run."""
+    return stored.record.state is State.RUNNING
 
 
 Planned = Mapping[str, tuple[Configuration, RunSpec]]
@@ -176,6 +205,7 @@ def survey(
         runs, problem = {}, _describe_error(error, paths.folder)
     if from_catalogue:
         catalogue.save(complete=True)
+    entered = from_catalogue and all(catalogue.has_entered(paths.run(name)) for name in runs)
     runs |= _unstarted(paths, experiment, planned, runs)
     order = {name: position for position, name in enumerate(planned)}
     ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
@@ -185,6 +215,7 @@ def survey(
         runs=tuple(ordered),
         problem=problem,
         ledger_is_broken=catalogue.records.broken,
+        all_entered=entered,
     )
 
 

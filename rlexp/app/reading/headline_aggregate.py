@@ -10,6 +10,7 @@ from rlexp.metrics.estimate import (
     Ends,
     Estimate,
     Estimator,
+    KeptIntervals,
     declared_ends,
     has_other_anchors,
     largest_difference,
@@ -102,6 +103,10 @@ class HeadlineAggregate:
             chance=self.power,
             furthest=largest_difference([declared_ends(self.usable(reference))]),
         )
+
+    def keeping(self, kept: KeptIntervals) -> "HeadlineAggregate":
+        """The same aggregate, whose intervals are kept for later commands."""
+        return replace(self, estimator=replace(self.estimator, kept=kept))
 
     def usable(self, reference: Plain) -> Plain:
         """The reference scores of a task; none if they are in other units than its scores."""

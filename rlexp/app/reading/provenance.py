@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.app.reading.experiment_scan import READ_ERRORS, ExperimentScan
 from rlexp.errors import RlexpError
 from rlexp.records.run import RunRecord
-from rlexp.store.files import read_json
+from rlexp.store.files import document_in, read_json
 from rlexp.store.layout import AttemptPaths
 
 
@@ -54,6 +54,14 @@ def last_time(record: RunRecord) -> float:
 def provenance_of(attempt: AttemptPaths) -> Mapping[str, Any]:
     """The provenance of an attempt; empty where it is missing or damaged."""
     return _read_leniently(attempt.provenance)
+
+
+def provenance_in(content: bytes, path: Path) -> Mapping[str, Any]:
+    """The provenance in the content of the file at `path`; empty where it is damaged."""
+    try:
+        return document_in(content, path)[1]
+    except (RlexpError, *READ_ERRORS):
+        return {}
 
 
 def settings_of(attempt: AttemptPaths) -> Mapping[str, Any]:

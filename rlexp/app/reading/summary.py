@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.app.plans import RefusedCheckpoint
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
+from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.errors import RecordError
 from rlexp.metrics.estimate import Estimate, measure_ends
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -353,7 +354,9 @@ def summarise(
         records.setdefault(id(configuration), []).append(stored.record)
     labels = len({configuration.label for configuration in experiment.configurations})
     plan = leading.plan(labels) if detectable and phase is Phase.TEST else None
-    return PhaseSummary(
+    memory = IntervalMemory.of(paths)
+    leading = leading.keeping(memory)
+    summary = PhaseSummary(
         experiment=experiment.name,
         phase=str(phase),
         folder=str(paths.folder),
@@ -365,6 +368,8 @@ def summarise(
         ),
         runs=tuple(describe_run(c, stored) for c, stored in entries),
     )
+    memory.save()
+    return summary
 
 
 def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:

@@ -15,6 +15,7 @@ from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RlexpError
+from rlexp.metrics.estimate import KeptIntervals
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
@@ -72,6 +73,7 @@ def make_report(
     memory: ResultMemory | None = None,
     *,
     pair_intervals: bool = True,
+    kept: KeptIntervals | None = None,
 ) -> ReportDocument:
     """Compute every section of a report.
 
@@ -80,10 +82,13 @@ def make_report(
         parts: Sections, metrics and settings.
         memory: Results of an earlier report with the same metrics.
         pair_intervals: Whether differences of pairs get intervals, which take most of the time.
+        kept: Intervals that later commands use again; None keeps none.
     """
     from rlexp.reports.analysis.checklist import failed_checks
 
-    inquiry = replace(context_of(evidence, parts, memory), pair_intervals=pair_intervals)
+    inquiry = replace(
+        context_of(evidence, parts, memory), pair_intervals=pair_intervals, kept=kept
+    )
     computed = (section.part(inquiry) for section in parts.sections.values())
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from rlexp.app.comparison.sequential import read_design
@@ -18,7 +19,7 @@ from rlexp.app.reading.experiment_scan import (
 from rlexp.app.reading.integrity import examine
 from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.protocols import with_protocols
-from rlexp.app.reading.provenance import provenance_of
+from rlexp.app.reading.provenance import provenance_in
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.protocol.experiment import Configuration
@@ -364,19 +365,31 @@ def _provenance(run: ScannedRun, provenances: dict[bytes, Mapping[str, Any]]) ->
     `provenances` holds those read so far by file content, because runs of one command share theirs.
     """
     assert run.stored is not None
-    attempts = run.stored.paths.attempts() if run.stored.record.attempts else []
-    if not attempts:
-        return {}
-    try:
-        content = read_file(attempts[-1].provenance)
-    except OSError:
+    if run.stored.provenance in provenances:
+        return provenances[run.stored.provenance]
+    path, content = _last_provenance(run.stored)
+    if content is None:
         return {}
     if content not in provenances:
-        provenance = provenance_of(attempts[-1])
+        provenance = provenance_in(content, path)
         # Masked when it is read: a variable may have been declared secret after the run.
         masked: Mapping[str, Any] = mask_all(provenance, secret_values(os.environ))
         provenances[content] = masked if _is_provenance(masked) else {}
     return provenances[content]
+
+
+def _last_provenance(stored: StoredRun) -> tuple[Path, bytes | None]:
+    """The file with the provenance of the last attempt, and its content, if there is any."""
+    if stored.provenance is not None:
+        return stored.paths.attempt(stored.record.attempts).provenance, stored.provenance
+    attempts = stored.paths.attempts() if stored.record.attempts else []
+    if not attempts:
+        return stored.paths.folder, None
+    path = attempts[-1].provenance
+    try:
+        return path, read_file(path)
+    except OSError:
+        return path, None
 
 
 def _is_provenance(document: Mapping[str, Any]) -> bool:

@@ -177,10 +177,9 @@ def sequential_comparison(
 
     seeds_are_listed = any(not isinstance(e.seeds.test, int) for e in evidence.experiments)
     # Further seeds would deviate from a registered protocol, and a changed register may hide one.
-    if evidence.protocols.experiments or evidence.protocols.problems:
-        return None
-    if any(sweep.definition.is_stream for sweep in evidence.sweeps):
-        # The number of test seeds of a stream was frozen at its beginning.
+    # The number of test seeds of a stream was frozen at its beginning.
+    registered = evidence.protocols.experiments or evidence.protocols.problems
+    if registered or any(sweep.definition.is_stream for sweep in evidence.sweeps):
         return None
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None

@@ -29,6 +29,7 @@ from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
+from rlexp.config.enqueued import enqueued_parameters
 from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep, largest_trials
@@ -415,7 +416,12 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     # timing. This lag is large enough that no worker waits for another.
     lag = request.plan.lag
     workers = parts.executor.workers_for(root.compute.threads)
-    plan = replace(request.plan, lag=2 * workers - 1 if lag is None else lag, continuation=None)
+    plan = replace(
+        request.plan,
+        lag=2 * workers - 1 if lag is None else lag,
+        continuation=None,
+        enqueue=enqueued_parameters(request, workspace.allowed),
+    )
     experiment = Experiment(
         name="",
         configurations=(replace(configuration, label=DEFAULT_LABEL),),

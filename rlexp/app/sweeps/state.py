@@ -250,6 +250,7 @@ def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> 
             score_minimised=default.lower_is_better,
         ),
         default=parameters,
+        enqueued=sweep.plan.enqueue or (),
     )
 
 

@@ -464,7 +464,7 @@ def _computed(
     for metrics, metric_scale in ((uncapped, scale), (capped, anchors)):
         if metrics:
             ends = possible_scores(cells, metric_scale)
-            estimates |= report.settings.estimator.estimates(
+            estimates |= report.estimator.estimates(
                 task_scores(cells, metric_scale), metrics, ends
             )
     return {name: estimates[name] for name in report.metrics if name in estimates}, reasons

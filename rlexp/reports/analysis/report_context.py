@@ -1,14 +1,14 @@
 """The context of a report: evidence, settings and metrics that every section receives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt
 
 from rlexp.metrics import Metric
-from rlexp.metrics.estimate import Estimator
+from rlexp.metrics.estimate import Estimator, KeptIntervals
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.stats.aggregate import CENTRE_BY_CUT, Aggregate, Cut
@@ -92,3 +92,10 @@ class ReportContext:
     """Cache of results that several sections need, by name."""
     memory: ResultMemory = field(default_factory=ResultMemory, repr=False, compare=False)
     """Results that a later report of this process uses again."""
+    kept: KeptIntervals | None = field(default=None, repr=False, compare=False)
+    """Intervals that later commands use again."""
+
+    @property
+    def estimator(self) -> Estimator:
+        """Estimator of aggregates with their intervals, which are kept for later commands."""
+        return replace(self.settings.estimator, kept=self.kept)

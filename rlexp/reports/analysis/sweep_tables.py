@@ -83,6 +83,8 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
     if plan.screening_episodes is not None:
         yield "final episodes of a screening run", str(plan.screening_episodes)
+    if plan.enqueue:
+        yield "configurations tried first", str(len(plan.enqueue))
     yield "tuning seeds", _seeds(sweep.tuning_seeds)
     yield "selection seeds", _seeds(sweep.selection_seeds)
     again = f"{plan.finalists} at most, scored again on the selection seeds"

@@ -6,11 +6,14 @@ processor has other vector units, so each shortcut is compared here with the lib
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.sac.policies import SACPolicy
 from torch import Tensor, nn
@@ -19,8 +22,16 @@ from torch.optim import Adam, Optimizer, RMSprop
 from rlexp.training.lean.actor_critic import actor_critic_of
 from rlexp.training.lean.classic_control import dynamics_of
 from rlexp.training.lean.optimisers import all_at_once
+from rlexp.training.lean.ppo_update import ARRAYS, ppo_update_of
 from rlexp.training.lean.predictions import prediction_of
-from rlexp.training.lean.registry import CLASSIC_CONTROL, MODE, OPTIMISER, POLICY, PREDICTION
+from rlexp.training.lean.registry import (
+    CLASSIC_CONTROL,
+    MODE,
+    OPTIMISER,
+    POLICY,
+    PPO_UPDATE,
+    PREDICTION,
+)
 from rlexp.training.lean.squashed_actor import squashed_actor_of
 from rlexp.training.rng_state import undisturbed_globals
 
@@ -31,6 +42,11 @@ ACTIONS = (spaces.Discrete(3), spaces.Box(-2.0, 2.0, (2,), np.float32))
 VECTORS = (1, 3, 8)
 """Numbers of environments in compared vectors."""
 STEPS = 25
+UPDATES: tuple[dict[str, Any], ...] = (
+    {"batch_size": 33, "n_epochs": 2},
+    {"batch_size": 66, "n_epochs": 1, "clip_range_vf": 0.2, "ent_coef": 0.01},
+)
+"""Settings of compared updates."""
 
 
 def passed_checks(names: Iterable[str]) -> frozenset[str]:
@@ -47,11 +63,11 @@ def passed_checks(names: Iterable[str]) -> frozenset[str]:
 
 def equal_bits(first: Iterable[Tensor | None], second: Iterable[Tensor | None]) -> bool:
     """Whether two series of tensors hold the same bits."""
+    return [_as_bytes(each) for each in first] == [_as_bytes(each) for each in second]
 
-    def as_bytes(tensor: Tensor | None) -> bytes:
-        return b"" if tensor is None else tensor.detach().contiguous().numpy().tobytes()
 
-    return [as_bytes(each) for each in first] == [as_bytes(each) for each in second]
+def _as_bytes(tensor: Tensor | None) -> bytes:
+    return b"" if tensor is None else tensor.detach().contiguous().numpy().tobytes()
 
 
 def _seeded(compute: Callable[[], Iterable[Tensor]]) -> list[Tensor]:
@@ -172,6 +188,41 @@ def _same_steps(make: Callable[[list[nn.Parameter]], Optimizer]) -> bool:
     return equal_bits(trained(lean=False), trained(lean=True))
 
 
+def _check_ppo_update() -> bool:
+    return all(_same_update(space, **settings) for space in ACTIONS for settings in UPDATES)
+
+
+def _same_update(space: spaces.Space[Any], **settings: Any) -> bool:
+    """Whether an update of PPO moves all parameters alike, and logs the same numbers."""
+
+    def updated(*, lean: bool) -> list[Any]:
+        model = PPO("MlpPolicy", SpacesOnly(space), seed=0, n_steps=66, device="cpu", **settings)
+        model.set_logger(Logger(None, []))
+        rollout, buffer = np.random.default_rng(0), model.rollout_buffer
+        for name in ARRAYS:
+            array = buffer.__dict__[name]
+            array[...] = rollout.standard_normal(array.shape, np.float32)
+        if isinstance(space, spaces.Discrete):
+            buffer.actions[...] = rollout.integers(space.n, size=buffer.actions.shape)
+        buffer.full = True
+        np.random.seed(0)  # noqa: NPY002 (the library's generator)
+        update = ppo_update_of(model)
+        assert update is not None
+        (update.train if lean else model.train)()
+        logged = list(model.logger.name_to_value.items())
+        return [*map(_as_bytes, model.policy.parameters()), logged]
+
+    return updated(lean=False) == updated(lean=True)
+
+
+class SpacesOnly(gymnasium.Env[Any, Any]):
+    """An environment without steps, from which a learner takes the spaces."""
+
+    def __init__(self, action_space: spaces.Space[Any]) -> None:
+        self.observation_space = OBSERVATIONS
+        self.action_space = action_space
+
+
 def _check_classic_control() -> bool:
     names = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "Acrobot-v1")
     return all(_same_dynamics(name, count) for name in names for count in VECTORS)
@@ -212,5 +263,6 @@ CHECKS: Mapping[str, Callable[[], bool]] = {
     PREDICTION: _check_prediction,
     MODE: _check_mode,
     OPTIMISER: _check_optimiser,
+    PPO_UPDATE: _check_ppo_update,
     CLASSIC_CONTROL: _check_classic_control,
 }

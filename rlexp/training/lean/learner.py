@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 from rlexp.training.lean.actor_critic import actor_critic_of
 from rlexp.training.lean.layers import ACTIVATIONS
 from rlexp.training.lean.optimisers import all_at_once
+from rlexp.training.lean.ppo_update import ppo_update_of
 from rlexp.training.lean.predictions import prediction_of
-from rlexp.training.lean.registry import MODE, OPTIMISER, POLICY, PREDICTION
+from rlexp.training.lean.registry import MODE, OPTIMISER, POLICY, PPO_UPDATE, PREDICTION
 from rlexp.training.lean.squashed_actor import squashed_actor_of
 
 Patch = tuple[Any, str, Any]
@@ -45,6 +46,7 @@ def _patches(name: str, model: BaseAlgorithm) -> list[Patch]:
         PREDICTION: _prediction_patches,
         MODE: _mode_patches,
         OPTIMISER: _optimiser_patches,
+        PPO_UPDATE: _ppo_update_patches,
     }.get(name)
     return [] if find is None else find(model)
 
@@ -92,6 +94,15 @@ def _is_indifferent(module: nn.Module) -> bool:
 def _optimiser_patches(model: BaseAlgorithm) -> list[Patch]:
     steps = ((each, all_at_once(each)) for each in _optimisers(model))
     return [(each, "step", step.step) for each, step in steps if step is not None]
+
+
+def _ppo_update_patches(model: BaseAlgorithm) -> list[Patch]:
+    update = ppo_update_of(model)
+    if update is None:
+        return []
+    # The library saves every attribute of a learner that it does not know as excluded.
+    excluded = [*model._excluded_save_params(), "train", "_excluded_save_params"]  # noqa: SLF001
+    return [(model, "train", update.train), (model, "_excluded_save_params", lambda: excluded)]
 
 
 def _optimisers(model: BaseAlgorithm) -> Iterator[Optimizer]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 POLICY, PREDICTION = "policy", "prediction"
 MODE, OPTIMISER, CLASSIC_CONTROL = "mode", "optimiser", "classic_control"
+PPO_UPDATE = "ppo_update"
 
 PROVED_VERSIONS: Mapping[str, tuple[str, ...]] = {
     "gymnasium": ("1.4.0",),
@@ -61,6 +62,13 @@ SHORTCUTS = (
         "the loop over parameters in Python",
         "Adam and RMSprop on the CPU, with the settings that stable-baselines3 uses",
         ("torch",),
+    ),
+    Shortcut(
+        PPO_UPDATE,
+        "copies of batches through NumPy, records for gradients of what is only logged, and a walk "
+        "over all modules to clip gradients",
+        "PPO with MlpPolicy, flat observations, and discrete or Gaussian actions without gSDE",
+        ("stable-baselines3", "torch", "numpy"),
     ),
     Shortcut(
         CLASSIC_CONTROL,

@@ -33,6 +33,7 @@ from rlexp.app.commands.look.status import status
 from rlexp.app.commands.train.resume import ResumeOutcome, resume
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.observer import SilentObserver
+from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.reporting.build import card_context_of, card_of
@@ -44,7 +45,10 @@ from rlexp.config.report_settings import read_report
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Checkpointed, Continued, Ending, Failure, Refused
 from rlexp.store import catalogue
+from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
+from rlexp.store.ledger_writer import entered_attempts, seal_ended_attempts
+from rlexp.store.runs import read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -269,6 +273,16 @@ def link(experiment: Stored) -> None:
         lambda experiment: change(experiment, "continuations", lambda _: [{"event": "ended"}]),
         lambda experiment: change(experiment, "attempts", lambda _: 10**18),
         lambda experiment: change(experiment, "configuration", lambda _: 7),
+        lambda experiment: change(experiment, "provenance", lambda _: 7),
+        lambda experiment: change(experiment, "entered", lambda _: 1),
+        lambda experiment: write(
+            experiment,
+            {**catalogue_rows(experiment), "provenances": [7]},
+        ),
+        lambda experiment: write(
+            experiment,
+            {**catalogue_rows(experiment), "ledger": "new"},
+        ),
         link,
     ],
 )
@@ -322,6 +336,8 @@ def edit_unnoticed(path: Path, before: bytes, after: bytes) -> None:
             experiment.run(2).folder.with_name("other")
         ),
         lambda experiment: os.utime(experiment.run(0).attempt(1).journal),
+        lambda experiment: experiment.run(0).attempt(1).provenance.write_text("{}"),
+        lambda experiment: experiment.run(7).attempt(2).provenance.unlink(missing_ok=True),
         lambda experiment: shutil.copytree(
             experiment.run(0).folder,
             experiment.paths.folder / "copy",
@@ -337,6 +353,74 @@ def test_a_change_of_a_catalogued_run_is_detected(
     alter(experiment)
     results = results_of(experiment)
     assert results == without_catalogue(experiment)
+
+
+def test_the_provenance_of_a_catalogued_run_is_that_of_its_file(experiment: Stored) -> None:
+    """The catalogue gives the provenance of a run as it is in the file now."""
+    workspace = study(experiment.paths.folder.parents[1])
+    path = experiment.run(0).attempt(1).provenance
+
+    def host() -> object:
+        evidence = collect_evidence(("alpha",), None, workspace, brief=True)
+        (member,) = (m for m in evidence.members if m.record.spec.seed == 0)
+        return member.provenance.get("machine", {}).get("system")
+
+    for system in ("first", "second"):
+        publish_json(path, {"machine": {"system": system}})
+        assert [host(), host()] == [system, system]
+    assert system in str(catalogue_rows(experiment)["provenances"])
+    path.unlink()
+    assert host() is None
+
+
+def test_entries_of_a_scan_are_those_that_are_read(tmp_path: Path, eager: None) -> None:
+    """A scan of an experiment gives the same summary as its runs when they are read again."""
+    experiment = stored(Layout(tmp_path / "runs"), test=3)
+    for seed, score in enumerate(SCORES):
+        experiment.complete(seed, score)
+    definition = read_experiment(experiment.paths)
+    read = read_entries(experiment.paths, definition, Phase.TEST)
+    scanned = survey(experiment.paths, brief=True).entries_of(definition, Phase.TEST)
+    assert scanned == read
+    summaries = [
+        summarise(experiment.paths, definition, Phase.TEST, entries, HeadlineAggregate())
+        for entries in (scanned, read)
+    ]
+    assert summaries[0] == summaries[1]
+    assert summaries[0].cells[0].planned == 3
+    other = replace(definition, failures="worst")
+    assert survey(experiment.paths, brief=True).entries_of(other, Phase.TEST) is None
+    experiment.run(1).spec.write_text("damaged")
+    assert survey(experiment.paths, brief=True).entries_of(definition, Phase.TEST) is None
+
+
+def test_attempts_are_looked_up_in_the_ledger_until_all_are_in_it(
+    tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalogue shows that all attempts are entered, until the ledger or a run changes."""
+    experiment = stored(Layout(tmp_path / "runs"), test=3)
+    for seed, score in enumerate(SCORES):
+        experiment.complete(seed, score)
+
+    def all_entered() -> bool:
+        return survey(experiment.paths, brief=True).all_entered
+
+    def entered() -> dict[str, set[int]]:
+        return entered_attempts(experiment.paths)
+
+    assert [all_entered(), all_entered()] == [False, False]
+    seal_ended_attempts(experiment.paths, now=STARTED)
+    assert entered() == {experiment.run(seed).folder.name: {1} for seed in range(3)}
+    # The catalogue was made before the ledger.
+    assert not all_entered()
+    experiment.paths.catalogue.unlink()
+    assert [all_entered(), all_entered()] == [False, True]
+    os.utime(experiment.paths.ledger)
+    assert not all_entered()
+    experiment.paths.catalogue.unlink()
+    assert [all_entered(), all_entered()] == [False, True]
+    experiment.attempt(1, completed(7.0))
+    assert not all_entered()
 
 
 def test_a_forged_catalogue_prints_no_escape_codes(experiment: Stored) -> None:

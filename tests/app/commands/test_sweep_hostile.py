@@ -20,7 +20,7 @@ from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.spec import RunSpec
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -110,6 +110,54 @@ def test_the_plan_names_the_episodes_of_screening_runs(tmp_path: Path) -> None:
     default = read_sweep(None, stored.words, stored.study).experiment.default
     runs = expected_runs(default, stored.go_on(runs=0))
     assert {1: 8, 2: 14} == Counter(run.budget["final_episodes"] for run in runs)
+
+
+ENQUEUED = "sweep.enqueue=[{algorithm.n_epochs: 19}, {algorithm.learning_rate: 0.01}]"
+
+
+LENGTHENED = ("tuner=dehb", "algorithm.n_steps=8", "algorithm.batch_size=8", "sweep.trials=14")
+
+
+@pytest.mark.parametrize("tuner", ["random", "tpe", "smac", "cma_es"])
+def test_given_configurations_are_tried_first(tmp_path: Path, tuner: str) -> None:
+    """Trials 1 and 2 are the given configurations, for every kind of tuner; a repeat adds nothing."""
+    stored = stored_sweep(tmp_path, ENQUEUED, f"tuner={tuner}")
+    sweeping = stored.go_on()
+    default = sweeping.search.entries[0].proposal.parameters
+    tried = [entry.proposal.parameters for entry in sweeping.search.entries]
+    assert {**default, "algorithm.n_epochs": 19} == tried[1]
+    assert {**default, "algorithm.learning_rate": 0.01} == tried[2]
+    assert sweeping.selection is not None
+    made = len(stored.made)
+    stored.go_on()
+    assert made == len(stored.made)
+
+
+def test_a_given_configuration_is_repeated_with_more_steps(tmp_path: Path) -> None:
+    """DEHB runs given configurations with few steps first, and lengthens exactly the better one."""
+    sweeping = stored_sweep(tmp_path, ENQUEUED, *LENGTHENED).go_on()
+    proposals = [entry.proposal for entry in sweeping.search.entries]
+    assert 11 == proposals[1].steps
+    lengthened = [p for p in proposals if p.parent == 1]
+    assert [33] == [p.steps for p in lengthened]
+    assert lengthened[0].parameters == proposals[1].parameters
+    assert proposals[lengthened[0].number].number == proposals[-1].parent
+
+
+def test_the_plan_counts_given_configurations(tmp_path: Path) -> None:
+    """The plan says in text and JSON how many given configurations are tried first."""
+    words = (*WORDS, ENQUEUED, "--dry-run")
+    assert 2 == json.loads(rlexp(tmp_path, "sweep", *words, "--json").out)["enqueued"]
+    answer = rlexp(tmp_path, "sweep", *words)
+    assert "tries 2 given configurations first" in answer.out + answer.err
+
+
+def test_other_given_configurations_are_another_question(tmp_path: Path) -> None:
+    """A sweep that has begun refuses other given configurations, and names the difference."""
+    stored = stored_sweep(tmp_path, ENQUEUED)
+    stored.go_on(runs=2)
+    with pytest.raises(RecordError, match=r"sweep\.plan\.enqueue: existing \[\{'algorithm"):
+        sweep(None, WORDS, SweepOptions(), stored.study, console())
 
 
 def test_a_grid_ends_after_its_last_point(tmp_path: Path) -> None:

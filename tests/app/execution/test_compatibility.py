@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -93,6 +93,27 @@ def test_a_function_leaves_no_process(tmp_path: Path) -> None:
         "it", lambda: subprocess.Popen(["sleep", "1000"], cwd=tmp_path, start_new_session=True).pid
     )
     assert [] == processes_in(tmp_path)
+
+
+def test_an_interrupted_child_executes_nothing_of_the_command(tmp_path: Path) -> None:
+    """Ctrl-C reaches the child, too: the `finally` blocks of the command are executed only by the command."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    executed = tmp_path / "executed"
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with executed.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+
+    with pytest.raises(ConfigError, match="ended with code 70"), noted():
+        call_in_subprocess("it", interrupt)
+    assert f"{os.getpid()}\n" == executed.read_text()
 
 
 def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:

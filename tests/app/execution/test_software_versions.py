@@ -1,8 +1,10 @@
 """Software versions that determine the numbers of a run are collected and compared."""
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 from quick_parts import quick_parts
 from samples import AGENT, ENVIRONMENT, spec
 
+from rlexp.algorithms.compiled.runtime import processor_features
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.protocol.spec import RunSpec
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 quick = pytest.fixture(autouse=True)(quick_parts)
 
 
@@ -45,6 +49,27 @@ def test_libraries_and_processor_determine_every_run() -> None:
     expected = {"rlexp", "python", "torch", "gymnasium", "stable-baselines3", "sb3-contrib"}
     assert expected | {"processor", "architecture"} <= set(versions)
     assert versions == collect_versions(spec(seed=3, steps=7))
+
+
+def test_compiler_and_instructions_determine_compiled_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compiled run has the versions of JAX, the instructions and flags; another run has not."""
+    (first, *_) = json.loads((GOLDEN / "compiled_runs.json").read_text())
+    versions = {"jax": "0.10.2", "jaxlib": "0.10.1", "ml-dtypes": "0.5.0"}
+    monkeypatch.setattr(
+        "rlexp.app.execution.software_versions.version",
+        lambda name: versions.get(name) or version(name),
+    )
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    collected = collect_versions(RunSpec.from_plain(first))
+    assert versions.items() <= collected.items()
+    assert processor_features() == collected["processor features"]
+    assert collected["compiler flags"] == "--xla_cpu_enable_fast_math=true"
+    others = set(collect_versions(spec()))
+    assert not {*versions, "processor features", "compiler flags"} & others
+    drift = describe_changes(collected, {**collected, "jaxlib": "0.10.2"})
+    assert drift == "jaxlib was 0.10.1, is 0.10.2"
 
 
 def test_simulators_determine_the_numbers_of_their_environments() -> None:

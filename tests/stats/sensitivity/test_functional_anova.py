@@ -5,14 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 from rlexp.stats.sensitivity.functional_anova import (
-    Forest,
-    UnitGrid,
-    bagged,
     cross_validated_r2,
-    grow,
     main_effects,
     pair_effects,
 )
+from rlexp.stats.sensitivity.regression_forest import Forest, UnitGrid, bagged, grow
 from rlexp.stats.share_intervals import seeded
 
 

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.sensitivity.functional_anova import LEAST, Forest, UnitGrid, bagged, grow
+from rlexp.stats.sensitivity.regression_forest import (
+    LEAST,
+    Forest,
+    UnitGrid,
+    bagged,
+    grow,
+    predict,
+)
 
 SIZES = (5, 3, 8)
 
@@ -77,3 +84,27 @@ def test_cells_are_of_equal_width() -> None:
     """0 and 1 are in the first and last cell; a missing value is in the middle."""
     points = np.array([[0.0], [0.24], [0.25], [1.0], [np.nan]])
     assert [[0], [0], [1], [3], [2]] == UnitGrid.from_unit(points, [4]).cells.tolist()
+
+
+def test_prediction_at_the_trials_is_that_of_the_trees() -> None:
+    """At the trials, the mean is the mean of the predictions of the trees."""
+    generator = np.random.default_rng(3)
+    grid = UnitGrid.from_unit(generator.random((40, 3)), SIZES)
+    values = generator.standard_normal(40)
+    forest = grow(grid, values, bagged(np.arange(40), 7, generator))
+    prediction = predict(forest, grid, values, grid.cells)
+    assert list(forest.predictions.mean(axis=0)) == pytest.approx(list(prediction.mean))
+    assert (prediction.variance > 0).any()
+
+
+def test_variance_of_a_prediction_by_hand() -> None:
+    """The variance is the mean variance of the leaves plus the variance of their means."""
+    grid = UnitGrid(np.array([[0], [0], [1], [1]]), (2,))
+    values = np.array([0.0, 2.0, 5.0, 5.0])
+    # The first tree has two leaves, the second one has one.
+    low, high = np.array([[0], [1], [0]]), np.array([[1], [2], [2]])
+    forest = Forest(low, high, np.array([1.0, 5.0, 3.0]), 2, np.empty((2, 4)))
+    prediction = predict(forest, grid, values, np.array([[0], [1]]))
+    whole = float(np.var(values))
+    assert [2.0, 4.0] == pytest.approx(list(prediction.mean))
+    assert [(1 + whole) / 2 + 1, whole / 2 + 1] == pytest.approx(list(prediction.variance))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
+from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.app.reading.looks import with_looks
 from rlexp.app.reading.run_rows import Scores, scores_of_evidence
 from rlexp.app.reporting.build import make_report, read_phase
@@ -149,7 +150,9 @@ def compare(request: CompareRequest, workspace: Workspace) -> Comparison:
         raise ConfigError(_too_few_labels(evidence))
     # Only now: a comparison that is refused shows no score.
     evidence = with_looks(evidence, workspace.layout, enter=True)
-    study = make_report(evidence, parts)
+    kept = IntervalMemory.of(workspace.experiment(evidence.experiments[0].name))
+    study = make_report(evidence, parts, kept=kept)
+    kept.save()
     return Comparison(
         title=study.title,
         subtitle=study.subtitle,

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.observer import Observer
+from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.app.reporting.build import (
     make_brief_report,
     make_report,
@@ -440,7 +441,9 @@ def _study(
     pair_intervals: bool = True,
 ) -> ReportDocument:
     """The report of evidence, with next commands, notes and films."""
-    study = make_report(evidence, parts, memory.results, pair_intervals=pair_intervals)
+    kept = IntervalMemory.of(workspace.experiment(evidence.experiments[0].name))
+    study = make_report(evidence, parts, memory.results, pair_intervals=pair_intervals, kept=kept)
+    kept.save()
     commands = card_commands(
         request.targets, request.overrides, evidence, study, parts.settings, workspace
     )

@@ -327,10 +327,15 @@ class _Resumption:
             allow_drift=self.options.allow_drift,
             probe=self.options.probe,
         )
+        unchanged: ExperimentScan | None = surveyed
         for request in phase_requests(
             surveyed, recorded, self.overrides, self.workspace, command, only
         ):
-            self._add(run_missing(request, command, options, self.workspace, self.observer))
+            part = run_missing(request, command, options, self.workspace, self.observer, unchanged)
+            self._add(part)
+            # Runs of a phase that were executed are no longer as they were read.
+            if isinstance(part, RunOutcome) and part.ran:
+                unchanged = None
             if self.interrupted:
                 return
 

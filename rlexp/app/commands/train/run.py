@@ -16,24 +16,9 @@ from rlexp.app.execution.registered_request import (
 )
 from rlexp.app.execution.request import RunRequest, check_labels, merge_with_existing, read_request
 from rlexp.app.plans import RunPlan  # at run time: the schemas of a command are in its module
-from rlexp.app.reading.experiment_scan import mismatch_text
+from rlexp.app.reading.experiment_scan import ExperimentScan, mismatch_text, survey
 from rlexp.app.reading.headline_aggregate import read_headline_aggregate
-from rlexp.app.reading.run_rows import (
-    RUN_COLUMNS,
-    Scores,
-    run_rows,
-    runs_of_summaries,
-    scores_of_summaries,
-)
 from rlexp.app.reading.summary import PhaseSummary, StoredEntry, read_entries, summarise
-from rlexp.app.reporting.build import count_looks
-from rlexp.app.reporting.experiment_commands import (
-    ExperimentState,
-    experiment_commands,
-    failed_for_good,
-    with_more_seeds,
-)
-from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
@@ -46,12 +31,15 @@ from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger_writer import seal_ended_attempts
 from rlexp.store.provenance import read_code
+from rlexp.store.runs import read_experiment
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rlexp.app.execution.preparation import Prepared
     from rlexp.app.observer import Observer
+    from rlexp.app.reading.run_rows import Scores
+    from rlexp.app.reporting.experiment_commands import ExperimentState
     from rlexp.app.sweeps.retrain import SweepTrial
 
 
@@ -109,11 +97,13 @@ class RunOutcome(Displayed):
     card: SummaryCard | None = None
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> "Scores":
         """Scores by label and seed, of the runs that have one (`{"ppo": {0: 500.0}}`).
 
         With several tasks, the keys are `LABEL on TASK`.
         """
+        from rlexp.app.reading.run_rows import scores_of_summaries
+
         return scores_of_summaries([self.summary])
 
     def to_pandas(self) -> "DataFrame":
@@ -122,6 +112,8 @@ class RunOutcome(Displayed):
         Raises:
             ConfigError: pandas is not installed.
         """
+        from rlexp.app.reading.run_rows import RUN_COLUMNS, run_rows, runs_of_summaries
+
         return data_frame(run_rows(runs_of_summaries([self.summary])), RUN_COLUMNS)
 
 
@@ -164,6 +156,7 @@ def run_missing(
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
+    scanned: ExperimentScan | None = None,
 ) -> "RunOutcome | RunPlan":
     """Start the missing runs of a request.
 
@@ -173,6 +166,7 @@ def run_missing(
         options: Further options.
         workspace: The workspace of the experiment.
         observer: Receives the plan and the progress of the runs.
+        scanned: The experiment as the caller has read it, in brief; None where it has not.
 
     Returns:
         The state of the phase afterwards; with `dry_run`, the plan.
@@ -186,16 +180,25 @@ def run_missing(
     experiment = merge_with_existing(paths, request.experiment)
     if request.labelled:
         check_labels(experiment, request.experiment)
-    entries = read_entries(paths, experiment, request.phase)
+    scanned = scanned or _scan(paths, experiment)
+    entries = None if scanned is None else scanned.entries_of(experiment, request.phase)
+    if entries is None:
+        scanned, entries = None, read_entries(paths, experiment, request.phase)
     plan = _plan(entries, request, options)
     _check_detached(request, options)
     if options.dry_run:
         return _dry_run(request, paths, plan, command, options, workspace, observer, experiment)
     if plan.missing:
-        executed = _execute(request, paths, plan, command, options, workspace, observer)
+        from rlexp.app.execution.early_session import opened_early
+
+        scanned = None
+        launch = _launch_settings_of(request, command, options, workspace)
+        with opened_early(launch, workspace) as opened:
+            executed = _execute(request, paths, plan, opened, options, workspace, observer)
     else:
         executed = _Executed(experiment, entries)
-        _catch_up(request, paths, executed, command, workspace, observer)
+        all_entered = scanned is not None and scanned.all_entered
+        _catch_up(request, paths, executed, command, workspace, observer, all_entered=all_entered)
     permission = [] if "--allow-import" in command else workspace.permission
     again = [*command, *permission]
     summary = summarise(
@@ -203,15 +206,41 @@ def run_missing(
         detectable=options.detectable,
     )
     outcome = _outcome(request, executed, summary, again, detach=options.detach)
+    return _with_card(outcome, request, executed, again, workspace, scanned)
+
+
+def _with_card(
+    outcome: RunOutcome,
+    request: RunRequest,
+    executed: "_Executed",
+    again: Sequence[str],
+    workspace: Workspace,
+    scanned: ExperimentScan | None,
+) -> RunOutcome:
+    """The outcome with the card of a report; unchanged where the runs are not finished."""
+    # The runs begin sooner without the imports of reports before them.
+    from rlexp.app.reporting.build import count_looks
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+    from rlexp.app.reporting.next_commands import card_and_sequential
+
     if outcome.detached or outcome.interrupted:
         # The scores so far were shown: whoever stops for them has looked at them.
         count_looks(request.experiment.name, request.phase, workspace)
         return outcome
-    card, sequential = card_and_sequential(request.experiment.name, request.phase, workspace)
+    card, sequential = card_and_sequential(
+        request.experiment.name, request.phase, workspace, scanned
+    )
     state = replace(
         _state(_requested(executed.entries, request), again, request), sequential=sequential
     )
     return replace(outcome, card=card, next=tuple(experiment_commands(state)))
+
+
+def _scan(paths: ExperimentPaths, experiment: Experiment) -> ExperimentScan | None:
+    """The experiment as it is on disk, in brief; None where the command changes its definition."""
+    if not paths.definition.exists() or read_experiment(paths) != experiment:
+        return None
+    return survey(paths, brief=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +264,12 @@ def _prepare(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
-) -> "tuple[LaunchSettings, Prepared]":
-    """Check a plan; return it with the settings of its runs."""
+) -> "Prepared":
+    """Check a plan; return it with what its runs cost."""
     # A command that has nothing to run does without these imports.
     from rlexp.app.execution.device_check import check_devices
     from rlexp.app.execution.preparation import prepare
@@ -248,9 +277,8 @@ def _prepare(
 
     devices = (spec.compute["device"] for spec in plan.missing)
     check_devices(devices, request.executor, recorded=paths.definition.exists())
-    launch = _launch_settings_of(request, command, options, workspace)
     check_policies(request.experiment.configurations, request.policies, workspace)
-    return launch, prepare(request, plan, launch, options, workspace, observer)
+    return prepare(request, plan, launch, options, workspace, observer)
 
 
 def _dry_run(
@@ -266,7 +294,8 @@ def _dry_run(
     """The plan of the missing runs; nothing is started."""
     from rlexp.app.execution.launch import make_run_plan
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    launch = _launch_settings_of(request, command, options, workspace)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     note_missing_packages(request.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(
@@ -282,11 +311,14 @@ def _catch_up(
     command: tuple[str, ...],
     workspace: Workspace,
     observer: "Observer",
+    *,
+    all_entered: bool,
 ) -> None:
     """Write the ledger and push to trackers, where an earlier command was killed before it did."""
     probe_writable(paths.folder)
-    counted = {run.record.spec.name: run.record.attempts for _, run in executed.entries}
-    seal_ended_attempts(paths, now=time.time(), counted=counted)
+    if not all_entered:
+        counted = {run.record.spec.name: run.record.attempts for _, run in executed.entries}
+        seal_ended_attempts(paths, now=time.time(), counted=counted)
     catch_up(paths, request.trackers, command, workspace, observer)
 
 
@@ -294,7 +326,7 @@ def _execute(
     request: RunRequest,
     paths: ExperimentPaths,
     plan: Plan,
-    command: tuple[str, ...],
+    launch: LaunchSettings,
     options: RunOptions,
     workspace: Workspace,
     observer: "Observer",
@@ -304,7 +336,7 @@ def _execute(
     from rlexp.app.execution.starting_policy import keep_policies
     from rlexp.store.lease import hold
 
-    launch, prepared = _prepare(request, paths, plan, command, options, workspace, observer)
+    prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     # After the checks: a refused command leaves no folder.
     probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     with hold(paths.lock, f"experiment {paths.name}", now=time.time()):
@@ -328,6 +360,8 @@ def _outcome(
     detach: bool,
 ) -> RunOutcome:
     """The state of the phase after the command, with the commands that may follow."""
+    from rlexp.app.reporting.experiment_commands import experiment_commands
+
     records = _requested(executed.entries, request)
     interrupted = executed.interrupted
     return RunOutcome(
@@ -390,8 +424,14 @@ def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptio
 
 def _state(
     records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
-) -> ExperimentState:
+) -> "ExperimentState":
     """What decides which commands help next; `again` are the words that continue the runs."""
+    from rlexp.app.reporting.experiment_commands import (
+        ExperimentState,
+        failed_for_good,
+        with_more_seeds,
+    )
+
     name, seeds = request.experiment.name, request.experiment.seeds
     failed = failed_for_good(records)
     # The seeds of a protocol are sealed.

@@ -11,6 +11,7 @@ from rlexp.app.execution.checkpoints import (
     drift_command,
 )
 from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states
 from rlexp.app.execution.import_permission import check_imports
@@ -260,12 +261,15 @@ def run_sweep(
         begun = [spec for spec in begun_runs(paths, opened[0]) if spec.parent is not None]
         check_states(paths, begun, launch)
         opened[1].note = observer.note
-        costs = _costs(experiment, opened[0], launch, configurer, options, workspace, observer)
-        write_experiment(paths, experiment)
-        return _search(
-            *(paths, experiment, configurer, launch, command, options, workspace, observer),
-            *(opened, costs),
-        )
+        with opened_early(launch, workspace, missing=has_work(opened[0])) as early:
+            costs = _costs(
+                *(experiment, opened[0], early, configurer, options, workspace, observer)
+            )
+            write_experiment(paths, experiment)
+            return _search(
+                *(paths, experiment, configurer, early, command, options),
+                *(workspace, observer, opened, costs),
+            )
 
 
 def _costs(

@@ -1,0 +1,124 @@
+"""Tuners on real landscapes: many searches in two stages with common draws, without the engine.
+
+A search in two stages screens configurations on one seed, and runs the best twelfth on four further
+seeds. Nothing is pruned, so that the suggestions do not depend on the budget: one search of the
+largest budget holds those of the smaller ones. A test compares it with `landscape_replay.run`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+from landscape_snapping import Snapping
+from landscape_table import Landscape
+from numpy.typing import NDArray
+
+from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners import Problem, Tuner
+
+PROMOTED = 1 / 12
+"""Share of the screened trials that continue on all tuning seeds."""
+TUNING_SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of one repeat on one landscape, the same for every tuner.
+
+    Attributes:
+        landscape: Where.
+        number: Decides the order of the seeds, the default configuration and the tuner's draws.
+    """
+
+    landscape: Landscape
+    number: int
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The seeds of the landscape in the order of use, tuning seeds first."""
+        return self._generator(0).permutation(self.landscape.returns.shape[1])
+
+    @cached_property
+    def default(self) -> int:
+        """The configuration of trial 0."""
+        return int(self._generator(1).integers(len(self.landscape.rows)))
+
+    @cached_property
+    def tuning(self) -> NDArray[np.float64]:
+        """Scores on the tuning seeds, of shape (configurations, seeds); −∞ where a run crashed."""
+        scores = self.landscape.final[:, self.order[:TUNING_SEEDS]]
+        return np.where(np.isnan(scores), -np.inf, scores)
+
+    @cached_property
+    def test(self) -> NDArray[np.float64]:
+        """True normalised score of each configuration: the mean over all seeds but the tuning seeds."""
+        scores = self.landscape.scores[:, self.order[TUNING_SEEDS:]].mean(axis=1)
+        low, high = self.landscape.ends
+        return np.asarray((scores - low) / (high - low))
+
+    def _generator(self, use: int) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.number, use])))
+
+
+def most_screened(runs: int) -> int:
+    """The most trials that can be screened and promoted with a number of runs."""
+    screened = runs
+    while screened + ceil(PROMOTED * screened - 1e-9) * (TUNING_SEEDS - 1) > runs:
+        screened -= 1
+    return screened
+
+
+def screened_rows(tuner: Tuner, draws: Draws, trials: int) -> list[int]:
+    """The configurations that a tuner screens on the first seed, trial 0 first.
+
+    Args:
+        tuner: The tuner.
+        draws: The draws of the repeat.
+        trials: Number of trials, trial 0 among them.
+    """
+    landscape = draws.landscape
+    problem = Problem(
+        space=landscape.space, objectives=1, steps=landscape.steps[-1], seed=draws.number
+    )
+    suggester = Snapping(tuner.open(problem), landscape, draws.default)
+    history = [_trial(draws, 0, draws.default)]
+    rows = [draws.default]
+    while len(rows) < trials:
+        suggestion = suggester.suggest(history, len(rows))
+        if suggestion is None:
+            break
+        rows.append(landscape.nearest(suggestion.parameters))
+        history.append(_trial(draws, len(history), rows[-1]))
+    return rows
+
+
+def two_stage_winner(draws: Draws, rows: Sequence[int], runs: int) -> float:
+    """The true score of the winner of a search in two stages.
+
+    Args:
+        draws: The draws of the repeat.
+        rows: The configurations in the order of the trials.
+        runs: The budget.
+    """
+    screened = list(dict.fromkeys(rows[: most_screened(runs)]))
+    first = draws.tuning[screened, 0]
+    best = np.argsort(-first, kind="stable")[: ceil(PROMOTED * len(screened) - 1e-9)]
+    promoted = [screened[i] for i in best]
+    winner = promoted[int(draws.tuning[promoted].mean(axis=1).argmax())]
+    return float(draws.test[winner])
+
+
+def _trial(draws: Draws, number: int, row: int) -> Trial:
+    score = float(draws.tuning[row, 0])
+    failed = not math.isfinite(score)
+    return Trial(
+        number=number,
+        parameters=draws.landscape.rows[row],
+        steps=draws.landscape.steps[-1],
+        state=TrialState.FAILED if failed else TrialState.COMPLETE,
+        values=() if failed else (score,),
+        scores=() if failed else (score,),
+    )

@@ -1,0 +1,258 @@
+"""Bayesian optimisation with a random forest, as in SMAC."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Interval
+from numpy.typing import NDArray
+
+from rlexp.errors import ConfigError
+from rlexp.protocol.identity import Identity, canonical
+from rlexp.protocol.space import Choice, Domain, Parameter, Space
+from rlexp.records.trial import Trial, TrialState
+from rlexp.stats.sensitivity.regression_forest import UnitGrid, bagged, grow, predict
+from rlexp.tuners import Problem, Suggester, Suggestion
+from rlexp.tuners.unit_cube import check_sobol_point, random_point, sobol_point, trial_generator
+
+Numbers = NDArray[np.float64]
+
+CELLS = 64
+"""Cells of a range on the grid of the forest."""
+PRUNED_QUANTILE = 0.25
+"""Quantile of the complete trials that a pruned trial gets for the model, as with `tuner=gp`."""
+MOST_TRIALS = 1_000
+"""Most trials in the forest, the latest ones, which bounds the time of a suggestion."""
+STEP = 0.2
+"""Standard deviation of a neighbour in a range, as a share of the range (SMAC3)."""
+NEIGHBOURS = 4
+"""Neighbours of a point in each parameter (SMAC3)."""
+CENTRES, ROUNDS = 10, 3
+"""Points whose neighbours are tried, and how often the best ones become the next centres."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SMAC:
+    """Fits a random forest to the trials and suggests where it expects to improve most.
+
+    The method is that of SMAC (Hutter et al., 2011; Lindauer et al., 2022): a forest of few trees
+    (Breiman, 2001), the expected improvement of a normal distribution with the mean and the variance of
+    the forest, a search among random points and the neighbours of the best ones, and random
+    suggestions between the others. Scores enter as normal scores of their ranks, so that the scale of
+    the returns has no influence. Pruned trials rank at the lower quartile of the complete ones, failed
+    trials below all others. An inactive parameter has a cell of its own.
+
+    Attributes:
+        startup: Number of first trials that are points of a Sobol' sequence.
+        trees: Number of trees.
+        random: Probability of a random suggestion after the start.
+        candidates: Number of random points at which the expected improvement is computed.
+    """
+
+    identity: ClassVar = Identity("tuner", "smac")
+
+    startup: Annotated[int, Ge(1)]
+    trees: Annotated[int, Ge(2)]
+    random: Annotated[float, Interval(ge=0, le=1)]
+    candidates: Annotated[int, Ge(1)]
+
+    def open(self, problem: Problem) -> Suggester:
+        """A suggester for a problem.
+
+        Raises:
+            ConfigError: The problem has several objectives, or more parameters than a Sobol' sequence
+                has dimensions.
+        """
+        if problem.objectives > 1:
+            raise ConfigError(
+                "tuner=smac takes one objective; tuner=tpe, tuner=gp and tuner=nsga2 take several"
+            )
+        check_sobol_point(len(problem.space.parameters), 1)
+        return _ForestSuggester(self, problem)
+
+
+@dataclass(frozen=True)
+class _ForestSuggester:
+    tuner: SMAC
+    problem: Problem
+
+    @cached_property
+    def cube(self) -> "ConditionalCube":
+        """The unit cube of the space with its conditions."""
+        return ConditionalCube(self.problem.space)
+
+    def needs(self, number: int) -> int:
+        """0: with too few trials, the suggestion is a Sobol' point."""
+        del number
+        return 0
+
+    def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
+        """The point of the greatest expected improvement; at the start, a Sobol' point."""
+        space, seed = self.problem.space, self.problem.seed
+        observed = self._observed(trials)
+        enough = len(observed) >= self.tuner.startup and any(map(_is_scored, observed))
+        if number <= self.tuner.startup or not enough:
+            point = sobol_point(len(space.parameters), seed, number)
+            return Suggestion(space.decode(point.tolist()))
+        generator = trial_generator(seed, number)
+        if generator.random() < self.tuner.random:
+            return Suggestion(space.decode(generator.random(len(space.parameters)).tolist()))
+        tried = {canonical(trial.parameters) for trial in observed}
+        for point in self._promising(observed, generator):
+            parameters = space.decode(point.tolist())
+            if canonical(parameters) not in tried:
+                return Suggestion(parameters)
+        # All candidates have been tried, as in a space of few choices.
+        return Suggestion(space.decode(random_point(len(space.parameters), seed, number).tolist()))
+
+    def _observed(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials of the model: those at the full budget, in order of their numbers."""
+        full = [trial for trial in trials if trial.steps >= self.problem.steps]
+        return sorted(full, key=lambda trial: trial.number)[-MOST_TRIALS:]
+
+    def _promising(self, trials: Sequence[Trial], generator: np.random.Generator) -> Numbers:
+        """Candidates by expected improvement, the greatest first, of shape (points, parameters)."""
+        points = self.cube.points(trials)
+        values = normal_scores(model_values(trials))
+        grid = UnitGrid(self.cube.cells(points), self.cube.sizes)
+        forest = grow(grid, values, bagged(np.arange(len(values)), self.tuner.trees, generator))
+
+        def improvement(candidates: Numbers) -> Numbers:
+            prediction = predict(forest, grid, values, self.cube.cells(candidates))
+            return log_expected_improvement(prediction.mean, prediction.variance, values.max())
+
+        best = np.argsort(-values, kind="stable")[:CENTRES]
+        drawn = generator.random((self.tuner.candidates, points.shape[1]))
+        candidates = np.concatenate([np.nan_to_num(points[best], nan=0.5), drawn])
+        gains = improvement(candidates)
+        for _ in range(ROUNDS):
+            centres = candidates[np.argsort(-gains, kind="stable")[:CENTRES]]
+            near = self.cube.neighbours(centres, generator)
+            candidates = np.concatenate([candidates, near])
+            gains = np.concatenate([gains, improvement(near)])
+        # Points of the same leaves have the same improvement: their order is random.
+        order = generator.permutation(len(candidates))
+        return np.asarray(candidates[order][np.argsort(-gains[order], kind="stable")])
+
+
+@dataclass(frozen=True)
+class ConditionalCube:
+    """The unit cube of a space as arrays: activity of parameters, cells of a grid, neighbours."""
+
+    space: Space
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each parameter; cell 0 is for an inactive parameter."""
+        return tuple(_values(p.domain, CELLS) + 1 for p in self.space.parameters)
+
+    def points(self, trials: Sequence[Trial]) -> Numbers:
+        """The points of trials, of shape (trials, parameters); NaN for an inactive parameter."""
+        rows = [self.space.encode(trial.parameters) for trial in trials]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.sizes))
+
+    def cells(self, points: Numbers) -> NDArray[np.intp]:
+        """The cells of points, of the same shape.
+
+        Args:
+            points: Of shape (points, parameters), without NaN in active parameters.
+        """
+        count = np.array(self.sizes) - 1
+        cells = np.clip(np.floor(np.nan_to_num(points) * count), 0, count - 1).astype(np.intp) + 1
+        return np.where(self._active(points) & ~np.isnan(points), cells, 0)
+
+    def neighbours(self, centres: Numbers, generator: np.random.Generator) -> Numbers:
+        """Points that differ from a centre in one parameter, of shape (neighbours, parameters)."""
+        parameters = self.space.parameters
+        repeated = np.repeat(centres, NEIGHBOURS * len(parameters), axis=0)
+        changed = np.tile(np.repeat(np.arange(len(parameters)), NEIGHBOURS), len(centres))
+        rows = np.arange(len(repeated))
+        moved = np.clip(generator.normal(repeated[rows, changed], STEP), 0.0, 1.0)
+        drawn = generator.random(len(rows))
+        is_choice = np.array([isinstance(p.domain, Choice) for p in parameters])
+        repeated[rows, changed] = np.where(is_choice[changed], drawn, moved)
+        return np.asarray(repeated)
+
+    def _active(self, points: Numbers) -> NDArray[np.bool_]:
+        active = np.ones(points.shape, dtype=np.bool_)
+        for d, parameter in enumerate(self.space.parameters):
+            for parent, allowed in self._conditions(parameter):
+                size = self.sizes[parent] - 1
+                position = np.minimum(np.floor(np.nan_to_num(points[:, parent]) * size), size - 1)
+                active[:, d] &= active[:, parent] & np.isin(position, allowed)
+        return active
+
+    def _conditions(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
+        """The number of each parameter that decides, and the positions of its allowed choices."""
+        keys = self.space.keys
+        conditions = []
+        for key, allowed in parameter.when.items():
+            domain = self.space.parameters[keys.index(key)].domain
+            assert isinstance(domain, Choice)  # `Space` refuses conditions on anything else.
+            positions = [domain.position(value) for value in allowed]
+            conditions.append((keys.index(key), [p for p in positions if p is not None]))
+        return conditions
+
+
+def model_values(trials: Sequence[Trial]) -> Numbers:
+    """The value of each trial for the model, greater is better, of shape (trials,).
+
+    Args:
+        trials: At least one of them is complete with a finite value.
+    """
+    finite = [_is_scored(trial) for trial in trials]
+    seen = np.array(
+        [t.values[0] for t, is_finite in zip(trials, finite, strict=True) if is_finite]
+    )
+    pruned = float(np.quantile(seen, PRUNED_QUANTILE))
+    values = np.array([pruned if t.state is TrialState.PRUNED else -np.inf for t in trials])
+    values[finite] = seen
+    return values
+
+
+def _is_scored(trial: Trial) -> bool:
+    """Whether a trial is complete; a value that is not finite comes from a diverged training."""
+    return bool(trial.values) and isfinite(trial.values[0])
+
+
+def normal_scores(values: Numbers) -> Numbers:
+    """Normal scores of ranks (Blom, 1958), of shape (values,): Φ⁻¹((rank − 3/8) / (n + 1/4)).
+
+    Ties get their mean rank.
+    """
+    from scipy.special import ndtri
+
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    ranks = (last - (count - 1) / 2)[place]
+    return np.asarray(ndtri((ranks - 0.375) / (len(values) + 0.25)), dtype=np.float64)
+
+
+def log_expected_improvement(mean: Numbers, variance: Numbers, best: float) -> Numbers:
+    """Logarithm of the expected improvement of normal predictions over a value.
+
+    With z = (mean − best) / σ, the expected improvement is σ (φ(z) + z Φ(z)) (Jones et al., 1998). The
+    logarithm stays exact where the improvement is too small for a float (Ament et al., 2023).
+
+    Args:
+        mean: Of the predictions, of shape (points,).
+        variance: Of the predictions, of the same shape.
+        best: The value that must be exceeded.
+    """
+    from scipy.special import erfcx
+
+    deviation = np.sqrt(np.maximum(variance, 1e-12))
+    z = (mean - best) / deviation
+    density = -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+    # φ(z) + z Φ(z) = φ(z) (1 + z √(π/2) erfcx(−z / √2)), where erfcx overflows for large z only.
+    small = np.minimum(z, 5.0)
+    factor = 1 + small * np.sqrt(np.pi / 2) * erfcx(-small / np.sqrt(2))
+    below = density + np.log(np.maximum(factor, 1e-300))
+    return np.asarray(np.log(deviation) + np.where(z < 5, below, np.log(np.maximum(z, 1.0))))
+
+
+def _values(domain: Domain, cells: int) -> int:
+    return len(domain.values) if isinstance(domain, Choice) else cells
