@@ -47,7 +47,14 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
     """
     files = RecordFiles()
     of_experiment = (
-        *(paths.definition, paths.ledger, paths.trials, paths.selection, paths.adaptive),
+        *(
+            paths.definition,
+            paths.ledger,
+            paths.trials,
+            paths.selection,
+            paths.adaptive,
+            paths.ablation,
+        ),
         *(paths.annotations, paths.names, paths.gate),
     )
     for path in of_experiment:

@@ -11,6 +11,7 @@ from command_line import Printed, rlexp, typed
 from stream_studies import REWARDS, commit, git, open_lamps
 from warm_processes import warm_up
 
+from rlexp.app.bundling.record_files import record_files
 from rlexp.app.execution.launch import execute_missing_runs
 from rlexp.app.reproduction import commit_range
 from rlexp.app.reproduction.commit_range import read_commits
@@ -172,6 +173,11 @@ def test_a_score_that_was_edited_is_noticed(study: Study) -> None:
         assert 0 != typed(study.folder, "verify", "range").code
     finally:
         journal.write_bytes(before)
+
+
+def test_a_bundle_has_what_was_compared(study: Study) -> None:
+    """The definition of an ablation is a file of a bundle, without which its ledger has a fault."""
+    assert "ablation.json" in record_files(study.paths, models=False).bundled
 
 
 def test_the_section_and_the_short_table_name_commits(study: Study) -> None:
