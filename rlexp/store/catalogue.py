@@ -44,15 +44,20 @@ Stamp = list[int]
 def stamp_of(run: RunPaths, attempts: int) -> Stamp:
     """The stamp of a run with attempts numbered from 1 to `attempts`.
 
-    It covers the specification, the folder of the attempts, the journals and verdicts, and the
-    provenance of the last attempt.
+    It covers the specification, the folder of the attempts, the journals and verdicts, the
+    provenance of the last attempt, and the score of the trusted code of a stream, which comes after
+    the run has ended.
 
     The stamp of the folder `attempts` changes when an attempt is added or removed. The ctime is set
     by the kernel only: an edit that restores the mtime, or a copy of the folder, has another ctime.
     """
     # Strings and `os.lstat`: this is done for each of thousands of runs.
     folder = str(run.folder)
-    stamp = [*numbers_of_file(f"{folder}/spec.json"), *_of_folder(f"{folder}/attempts")]
+    stamp = [
+        *numbers_of_file(f"{folder}/spec.json"),
+        *numbers_of_file(f"{folder}/scoring.json"),
+        *_of_folder(f"{folder}/attempts"),
+    ]
     for number in range(1, attempts + 1):
         stamp += numbers_of_file(f"{folder}/attempts/{number}/events.jsonl")
         stamp += numbers_of_file(f"{folder}/attempts/{number}/verdict.json")
@@ -63,7 +68,7 @@ def stamp_of(run: RunPaths, attempts: int) -> Stamp:
 
 def length_of(attempts: int) -> int:
     """The number of integers in the stamp of a run with so many attempts."""
-    return OF_A_FILE * (2 + 2 * attempts + bool(attempts))
+    return OF_A_FILE * (3 + 2 * attempts + bool(attempts))
 
 
 def stamp_before_reading(run: RunPaths) -> Stamp | None:
@@ -360,7 +365,7 @@ def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator
         yield event
 
 
-FORMAT = 4
+FORMAT = 5
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""

@@ -48,9 +48,8 @@ def test_the_menu_and_llms_txt_come_from_the_index() -> None:
     assert ":caption: Guides\n\nguides/one\n" in contents(index, generated)
     assert "reference/commands\n" in contents(index, generated)
     text = "".join(llms_txt(index, generated))
-    assert text.startswith(
-        "# a\n\n> About it.\n\n## Guides\n\n- [One](_sources/guides/one.md.txt): all of it."
-    )
+    assert text.startswith("# a\n\n> About it.\n\nEvery command takes `--json`")
+    assert "\n\n## Guides\n\n- [One](_sources/guides/one.md.txt): all of it." in text
     assert "- [Commands](_sources/reference/commands.md.txt)" in text
 
 

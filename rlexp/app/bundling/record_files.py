@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlexp.app.streams.handed_scoring import answer_of
 from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.errors import RecordError
 from rlexp.store.files import open_file
@@ -47,15 +48,8 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
     """
     files = RecordFiles()
     of_experiment = (
-        *(
-            paths.definition,
-            paths.ledger,
-            paths.trials,
-            paths.selection,
-            paths.adaptive,
-            paths.ablation,
-        ),
-        *(paths.annotations, paths.names, paths.gate),
+        *(paths.definition, paths.ledger, paths.trials, paths.selection, paths.adaptive),
+        *(paths.annotations, paths.names, paths.gate, paths.ablation, paths.candidates),
     )
     for path in of_experiment:
         _add(files, paths, path)
@@ -72,6 +66,9 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
 
 def _add_run(files: RecordFiles, paths: ExperimentPaths, run: RunPaths, *, models: bool) -> None:
     _add(files, paths, run.spec)
+    # The score of a run of a stream, and the answer of the worker that has computed it.
+    _add(files, paths, run.scoring)
+    _add(files, paths, answer_of(paths, run.folder.name))
     for attempt in run.attempts():
         for path in (
             *(attempt.settings, attempt.provenance, attempt.patch),

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.comparison.sequential import read_design
 from rlexp.app.reading.experiment_scan import (
     ExperimentScan,
     ScanMemory,
@@ -195,6 +194,9 @@ def _ablations(scans: Mapping[str, ExperimentScan]) -> Iterator[AblationEvidence
     for name, scan in scans.items():
         if not scan.paths.ablation.exists():
             continue
+        # Few experiments are ablations: other commands do without this import.
+        from rlexp.app.comparison.sequential import read_design
+
         try:
             ablation, design = read_ablation(scan.paths), read_design(scan.paths)
         except RlexpError:

@@ -148,7 +148,9 @@ def request_trial_again(
     """
     workspace.make_importable()
     keys = _check_keys(overrides)
-    trial = _without_code(choose_trial(origin, workspace))
+    trial = choose_trial(origin, workspace)
+    ordinary = without_code(trial.configuration, trial.paths, trial.name)
+    trial = replace(trial, configuration=ordinary)
     check_imports(
         [trial.configuration],
         workspace.allowed,
@@ -167,23 +169,28 @@ def request_trial_again(
     return _changed_trial(trial, requested, overrides, keys, workspace)
 
 
-def _without_code(trial: ChosenTrial) -> ChosenTrial:
-    """The trial for ordinary runs, which have no field for code.
+def without_code(configuration: Configuration, paths: ExperimentPaths, name: str) -> Configuration:
+    """A configuration of an experiment for ordinary runs, which have no field for code.
+
+    Args:
+        configuration: The configuration.
+        paths: The experiment.
+        name: What it is called in messages.
 
     Raises:
         RecordError: It is a change of code of a stream, which the present code is not.
     """
-    code = trial.configuration.code
+    code = configuration.code
     if code is None:
-        return trial
-    first = read_trials(trial.paths)[0].configuration
+        return configuration
+    first = read_trials(paths)[0].configuration
     if first is not None and first.code != code:
         raise RecordError(
-            f"trial {trial.number} of {trial.paths.name} is a change of code ({code[:12]}), which "
+            f"{name} is a change of code ({code[:12]}), which "
             "its settings do not hold: take over its commit, which "
-            f"'rlexp propose {trial.paths.name} --json' names, and train it with rlexp run"
+            f"'rlexp propose {paths.name} --json' names, and train it with rlexp run"
         )
-    return replace(trial, configuration=replace(trial.configuration, code=None))
+    return replace(configuration, code=None)
 
 
 def words_from(

@@ -32,6 +32,7 @@ from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.ledger import sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_experiment, read_run, read_spec
+from rlexp.store.scorings import with_scoring
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_selection, read_trials
 from rlexp.store.system_metrics import follow_measurements, read_measurements
@@ -100,7 +101,7 @@ class RunJournalReader:
             return
         # Measurements of the machine are read before the journal. Every row up to their steps is
         # then in the journal: no service is told a later step first.
-        is_new = attempts[-1].number != self._attempt
+        is_new = attempts[-1].number != self._attempt or self._is_scored_later
         measured, self._measured_bytes = follow_measurements(
             attempts[-1], 0 if is_new else self._measured_bytes
         )
@@ -127,7 +128,15 @@ class RunJournalReader:
         record = read_run(self.paths, self.spec).record
         if record.state is State.RUNNING or (record.state is State.LOST and not unended):
             return None
+        if self._is_scored_later and record.state is State.COMPLETED:
+            # A service is told the end once, so the end waits for the score.
+            return record if self.paths.scoring.exists() else None
         return record
+
+    @property
+    def _is_scored_later(self) -> bool:
+        """Whether the trusted code of a stream scores the run, once its training has ended."""
+        return self.spec.is_of_candidate
 
     def complete_rows(self, record: RunRecord | None) -> list[MetricRow]:
         """The complete rows: all of a final run, all but the last of an unfinished run."""
@@ -143,6 +152,9 @@ class RunJournalReader:
         earlier = read_attempts(self.paths, measurements=True)
         earlier_attempts = [a for a in earlier if a.paths.number < attempts[-1].number]
         events = [*(a.events for a in earlier_attempts), newest]
+        if self._is_scored_later:
+            # What the code of a candidate says of its own score never counts.
+            events = [with_scoring(self.paths, each) for each in events]
         record = RunRecord.fold(self.spec, events)
         final = [record.final] if record.final else []
         rows = rows_of([*record.measurements, *record.evaluations, *final])

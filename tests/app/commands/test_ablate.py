@@ -12,6 +12,7 @@ from quick_parts import quick_parts
 from stored_runs import Stored, failed
 from stored_sweeps import StoredSweep, finished_sweep, stored_sweep
 
+from rlexp.app.bundling.record_files import record_files
 from rlexp.app.commands.judge.ablate import (
     AblateRequest,
     AblationOutcome,
@@ -405,3 +406,12 @@ def test_other_commands_leave_its_tests_alone(sweep: StoredSweep, trained: dict[
     request = AdaptiveRequest(targets=("made_up-ablation",), command=("rlexp",))
     with pytest.raises(RecordError, match=r"is an ablation.*rlexp ablate made_up"):
         compare_adaptively(request, sweep.study, SilentObserver())
+
+
+def test_a_bundle_holds_what_an_ablation_compares(
+    sweep: StoredSweep, trained: dict[str, Any]
+) -> None:
+    """The file of the ablation is bundled: the ledger names it, and its report needs it."""
+    ablated(sweep.study)
+    paths = sweep.study.layout.experiment("made_up-ablation")
+    assert paths.ablation.name in record_files(paths, models=False).bundled

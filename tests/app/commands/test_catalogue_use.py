@@ -33,7 +33,8 @@ from rlexp.app.commands.look.status import status
 from rlexp.app.commands.train.resume import ResumeOutcome, resume
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.observer import SilentObserver
-from rlexp.app.reading.experiment_scan import survey
+from rlexp.app.reading import run_memory
+from rlexp.app.reading.experiment_scan import ScanMemory, survey
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.summary import read_entries, summarise
 from rlexp.app.reporting.build import card_context_of, card_of
@@ -49,6 +50,7 @@ from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import entered_attempts, seal_ended_attempts
 from rlexp.store.runs import read_experiment
+from rlexp.store.scorings import write_scoring
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -60,6 +62,7 @@ def eager(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let the catalogue hold few runs and trust files that were written just now."""
     monkeypatch.setattr(catalogue, "FEWEST", 1)
     monkeypatch.setattr(catalogue, "SETTLED", -3600.0)
+    monkeypatch.setattr(run_memory, "SETTLED", -3600.0)
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
 
 
@@ -454,3 +457,28 @@ def test_a_recently_changed_file_is_read_again(
     monkeypatch.setattr(catalogue, "SETTLED", 60.0)
     results_of(experiment)
     assert not experiment.paths.catalogue.exists()
+
+
+def test_a_score_that_comes_after_the_end_of_a_run_is_seen(tmp_path: Path, eager: None) -> None:
+    """A run of a stream is scored once it has ended: no reader keeps that it had no score."""
+    experiment = stored(
+        Layout(tmp_path / "runs"), "alpha", replace(configuration(), code="c" * 40), test=2
+    )
+    runs = [experiment.complete(seed, 1_000.0) for seed in (0, 1)]
+    memory = ScanMemory()
+
+    def scores() -> list[float | None]:
+        entries = read_entries(experiment.paths, experiment.experiment, Phase.TEST)
+        briefly = survey(experiment.paths, brief=True).runs
+        in_full = survey(experiment.paths, memory=memory).runs
+        found = [[s.record.score for _, s in entries]]
+        found += [[r.stored.record.score for r in rs if r.stored] for rs in (briefly, in_full)]
+        assert found[0] == found[1] == found[2]
+        return found[0]
+
+    assert scores() == scores() == [None, None]
+    assert experiment.paths.catalogue.exists()
+    write_scoring(runs[1], evaluated(100, 3.0, 5.0, final=True))
+    assert scores() == [None, 4.0]
+    runs[1].scoring.unlink()
+    assert scores() == [None, None]

@@ -47,7 +47,7 @@ def replace_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlexp.app.execution.launch.execute_missing_runs", train)
     # The plug-ins of stored configurations lack settings, so they cannot be built.
     monkeypatch.setattr(
-        "rlexp.app.commands.judge.compare_adaptive.check_compatibility", lambda *_: None
+        "rlexp.app.commands.judge.sequential_launch.check_compatibility", lambda *_: None
     )
 
 

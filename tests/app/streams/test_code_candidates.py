@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundled_studies import SHORT, unpack
 from command_line import rlexp, typed
 from stream_studies import (
     CHEAT,
@@ -226,3 +227,21 @@ def test_the_test_uses_the_trusted_code_and_is_made_once(
     assert document["head"] == again["head"]
     verified = typed(folder, "verify", "s")
     assert 0 == verified.code, verified.out
+
+
+def test_a_bundle_of_a_stream_has_its_register_and_its_scores(
+    judged: JudgedStudy, tmp_path: Path
+) -> None:
+    """The unpacked copy has the same scores, none of which is a claim, and no fault."""
+    archive = tmp_path / "s.zip"
+    words = ("bundle", "s", "--output", str(archive), "--phase", "tuning", *SHORT)
+    assert 0 == rlexp(judged.folder, *words).code
+    copy = ExperimentPaths(unpack(archive, tmp_path / "copy") / "runs" / "s")
+    scores = {run.folder.name: read_run(run).record.score for run in judged.paths.runs()}
+    assert None not in scores.values()
+    assert scores == {run.folder.name: read_run(run).record.score for run in copy.runs()}
+    verified = rlexp(tmp_path / "copy", "verify", "s")
+    assert (0, judged.paths.candidates.read_bytes()) == (
+        verified.code,
+        copy.candidates.read_bytes(),
+    ), verified.out

@@ -12,6 +12,7 @@ from command_line import rlexp, typed
 from stream_studies import DESIGN
 from warm_processes import warm_up
 
+from rlexp.app.commands.judge.ablate_source import read_source, read_words
 from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
 from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
@@ -23,7 +24,7 @@ from rlexp.records.stream import ScoredRun, StreamBeginning, plain_line
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
-from rlexp.store.runs import read_run
+from rlexp.store.runs import read_experiment, read_run
 from rlexp.store.streams import append_to_stream, read_stream
 
 WORDS = (
@@ -293,3 +294,32 @@ def test_another_candidate_waits_for_the_open_one(copied: ExperimentPaths) -> No
         "kept"
         == rlexp(folder, "propose", "s", "--continue", "--json").document("stream")["answer"]
     )
+
+
+def test_an_ablation_of_a_stream_trains_ordinary_runs(stream: Path) -> None:
+    """Runs outside of the stream have no field for code: only the stream scores runs that have one."""
+    workspace = Workspace(stream, Layout(stream / "runs"))
+    paths = ExperimentPaths(stream / "runs" / "s")
+    assert all(c.code is not None for c in read_experiment(paths).configurations)
+    words = read_words(["s/default", "algorithm.gamma=0.9"], workspace)
+    endpoints = read_source(words, ("rlexp", "ablate"), workspace).endpoints
+    assert (None, None) == (endpoints.old.code, endpoints.new.code)
+    with pytest.raises(RecordError, match="rlexp propose s --final") as refused:
+        rlexp(stream, "ablate", "s", "--dry-run")
+    assert "rlexp propose s --final" == refused.value.command
+
+
+def test_a_repeated_run_of_a_stream_is_scored_by_the_trusted_code(
+    stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rlexp reproduce` finds the same weights and the same score, and not a missing one."""
+    for module in (local, separate_process):
+        warm_up(monkeypatch, module)
+    run = ExperimentPaths(stream / "runs" / "s").runs()[0]
+    name = f"s/{run.folder.name}"
+    again = rlexp(stream, "reproduce", name, "--json").document("reproduction")
+    (compared,) = again["runs"]
+    score = read_run(run).record.score
+    assert score is not None
+    assert {"then": score, "now": score} == compared["score"]
+    assert ("identical", True) == (compared["verdict"], again["reproduced"])

@@ -1,6 +1,7 @@
 """A tracker gets every complete step of a run once, over all attempts of the run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import new_attempt, write_run
+from rlexp.store.scorings import write_scoring
 from rlexp.store.system_metrics import append_measurement
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -217,3 +219,24 @@ def test_measurements_of_an_earlier_attempt_count_up_to_its_continuation(run: Ru
     rows = feed.complete_rows(feed.read_end(unended=False))
     name = "system/process_cpu_utilization_percentage"
     assert {5: 1.0, 25: 2.0} == {r.step: r.metrics[name] for r in rows if name in r.metrics}
+
+
+def test_the_claim_of_a_candidate_is_never_given(tmp_path: Path) -> None:
+    """The end of a run of a stream waits for the score of the trusted code, and has no other score."""
+    candidate = replace(spec(), code="c" * 40)
+    paths = RunPaths(tmp_path / "sample" / candidate.name)
+    write_run(paths, candidate)
+    feed = RunJournalReader(paths)
+    journal = attempt(paths, started(), loss(10), loss(20))
+    assert [10] == steps(feed, -1)
+    for event in (evaluated(30, 1_000.0, final=True), ended(30)):
+        journal.append(event)
+    assert ([10], None) == (steps(feed, -1), feed.read_end(unended=True))
+    write_scoring(paths, evaluated(30, 2.0, final=True))
+    feed.read(-1)
+    record = feed.read_end(unended=True)
+    assert record is not None
+    assert 2.0 == record.score
+    rows = feed.complete_rows(record)
+    assert [10, 20, 30] == [row.step for row in rows]
+    assert 2.0 == rows[-1].metrics["final/mean_reward"]

@@ -30,6 +30,7 @@ from rlexp.app.reproduction.comparison import (
 from rlexp.app.reproduction.original import Original, RecordedCode, find_originals
 from rlexp.app.reproduction.rerun import define_experiment, run_again
 from rlexp.app.results import Schema
+from rlexp.app.streams.rescoring import score_repetitions
 from rlexp.app.workspace import Workspace
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
@@ -282,6 +283,9 @@ def _one_code(
     partial.interrupted = run_again(
         group, paths, executed, workspace, tuple(command), observer, keep_states=keep_states
     )
+    repetitions = [read_run(paths.run(spec.name), spec).record for spec in specs]
+    ended = [record for record in repetitions if record.state is State.COMPLETED]
+    score_repetitions(ExperimentPaths(group[0].paths.folder.parent), paths, ended, workspace)
     for original in group:
         spec = original.record.spec
         again = read_run(paths.run(spec.name), spec, measurements=True).record

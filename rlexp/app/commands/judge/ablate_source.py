@@ -1,5 +1,6 @@
 """The two configurations of an ablation, from the targets and words of `rlexp ablate`."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import read_target
 from rlexp.app.sweeps.evidence import read_sweep_evidence
-from rlexp.app.sweeps.retrain import SweepTrial, choose_trial
+from rlexp.app.sweeps.retrain import SweepTrial, choose_trial, without_code
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import ATTEMPT_KEYS, EXPERIMENT_KEYS, choice_texts, parse_overrides
@@ -25,6 +26,7 @@ from rlexp.reports.evidence.sweeps import ImportanceByMethod
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_definition, read_experiment
+from rlexp.store.streams import stream_command
 from rlexp.store.sweeps import read_selection, read_trials
 
 BASE, CHANGED = "base", "changed"
@@ -144,10 +146,14 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
     refuse_older(experiment)
     selection = read_selection(paths)
     if selection is None:
+        command_of = stream_command(paths)
+        finish = shlex.join(
+            (*command_of, "--final") if command_of else ("rlexp", "resume", paths.name)
+        )
         raise RecordError(
             f"{paths.name} has not selected a winner yet, so there is nothing to ablate: finish the "
-            f"sweep with rlexp resume {paths.name}",
-            command=f"rlexp resume {paths.name}",
+            f"{'stream' if command_of else 'sweep'} with {finish}",
+            command=finish,
             key=paths.name,
         )
     if selection.winner == DEFAULT:
@@ -156,8 +162,10 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
             "ablate",
             key=paths.name,
         )
-    winner = choose_trial(SweepTrial(paths.name, None), workspace).configuration
-    check_imports([winner, experiment.default], workspace.allowed, command)
+    trial = choose_trial(SweepTrial(paths.name, None), workspace)
+    winner = without_code(trial.configuration, paths, trial.name)
+    default = without_code(experiment.default, paths, f"the default of {paths.name}")
+    check_imports([winner, default], workspace.allowed, command)
     trials = read_trials(paths)
     assert experiment.sweep is not None
     tied = tied_keys(
@@ -167,7 +175,7 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
     )
     return AblationSource(
         endpoints=Endpoints.of(
-            replace(experiment.default, label="default"),
+            replace(default, label="default"),
             replace(winner, label=TUNED),
             workspace,
             tied,
@@ -294,7 +302,7 @@ def _recorded(
             key=text,
         )
     check_imports(chosen, workspace.allowed, command)
-    return experiment, chosen[0]
+    return experiment, without_code(chosen[0], paths, f"{paths.name}/{chosen[0].label}")
 
 
 def ablation_name(old: Configuration, new: Configuration) -> str:
