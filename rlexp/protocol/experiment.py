@@ -21,8 +21,8 @@ class Configuration:
     """An agent, algorithm and environment with a budget, and the label used in reports.
 
     `reference` holds the known returns of the task, and `measures` the declared measures by name.
-    Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream;
-    it is part of the identity, and None for every other configuration.
+    Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream,
+    or of a commit in an ablation; it is part of the identity, and None for every other configuration.
     """
 
     schema: ClassVar[int] = 2

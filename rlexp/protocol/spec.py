@@ -13,6 +13,8 @@ PLUG_INS = ("agent", "algorithm", "environment", "callback", "replay", "dataset"
 """Fields that contain a plug-in."""
 ALWAYS = ("agent", "algorithm", "environment", "budget", "compute")
 """Fields of a configuration that every run has."""
+OF_COMMIT = "commit:"
+"""The beginning of a field `code` that names the files of a commit in an ablation."""
 CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
 """Fields that are hashed into the fingerprint; runs of one configuration share them."""
 RUN = ("phase", "root", "seed", "parent")
@@ -65,8 +67,8 @@ class RunSpec:
         root: Key of all seeds.
         seed: Number of the run within its phase.
         parent: The run from which this run continues, if any.
-        code: The digest of the code that a candidate of a stream is trained by; None for ordinary
-            runs.
+        code: The digest of the code that a candidate of a stream is trained by, or `commit:` and that
+            of a commit in an ablation; None for ordinary runs.
         callback: A plug-in that acts during training, if any.
         replay: A plug-in that stores experience, if any.
         dataset: A plug-in that provides recorded experience, if any.
@@ -108,6 +110,11 @@ class RunSpec:
         """The fields of the configuration that are not null."""
         every = {name: getattr(self, name) for name in CONFIGURATION}
         return {name: part for name, part in every.items() if part is not None}
+
+    @property
+    def is_of_candidate(self) -> bool:
+        """Whether a candidate of a stream trains the run, whose code is not trusted with its score."""
+        return self.code is not None and not self.code.startswith(OF_COMMIT)
 
     @cached_property
     def name(self) -> str:

@@ -290,7 +290,7 @@ def _folded(
     paths: RunPaths, spec: RunSpec, attempts: Sequence[StoredAttempt], *, alive: bool
 ) -> StoredRun:
     events = [attempt.events for attempt in attempts]
-    if spec.code is not None:
+    if spec.is_of_candidate:
         # The code of a candidate has trained the run: what it says of its own score never counts.
         events = [with_scoring(paths, each) for each in events]
     try:

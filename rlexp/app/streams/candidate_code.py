@@ -127,7 +127,7 @@ def code_of_worktree(
             key="--worktree",
         )
     tree = tree_of(root, commit)
-    _refer(root, study, tree, commit)
+    refer(root, study, tree, commit)
     return CandidateCode(commit, tree, str(worktree))
 
 
@@ -155,11 +155,16 @@ def _commit(root: Path, tree: str, parent: str, study: str) -> str:
         variables=signature,
     )
     commit = _line(made, "git cannot make a commit")
-    _refer(root, study, tree, commit)
+    refer(root, study, tree, commit)
     return commit
 
 
-def _refer(root: Path, study: str, tree: str, commit: str) -> None:
+def refer(root: Path, study: str, tree: str, commit: str) -> None:
+    """Keep a commit by a reference, which has the name of the study and the beginning of a hash.
+
+    Raises:
+        RecordError: git cannot write it.
+    """
     # A name of an experiment may hold characters that git does not allow in a reference.
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in study)
     made = git(root, "update-ref", f"refs/rlexp/{name}/{tree[:12]}", commit)

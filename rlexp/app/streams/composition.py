@@ -10,7 +10,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import split_override
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration, Failures
-from rlexp.protocol.leaf_differences import leaf_differences
+from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.protocol.seeds import SeedPlan
 from rlexp.protocol.spec import described
 from rlexp.store.configurations import read_configuration
@@ -34,6 +34,7 @@ class ComposedCandidate:
         failures: How failed runs count.
         operational: Settings of every attempt that change no number.
         modules: The modules of the workspace that make the environment.
+        starts_from: Whether training begins with the policy of another run.
     """
 
     configuration: Configuration
@@ -41,12 +42,32 @@ class ComposedCandidate:
     failures: Failures
     operational: Mapping[str, Any]
     modules: tuple[str, ...]
+    starts_from: bool = False
 
 
 def compose_candidate(
     words: Sequence[str], checkout: Checkout, workspace: Workspace
 ) -> ComposedCandidate:
+    """Compose the words of a candidate, whose policy the trusted code must be able to score.
+
+    Raises:
+        ConfigError: The words are wrong, or select what no stream judges.
+    """
+    composed = compose_in_checkout(words, checkout, workspace, "a stream")
+    _check_supported(composed.configuration, starts_from=composed.starts_from)
+    return composed
+
+
+def compose_in_checkout(
+    words: Sequence[str], checkout: Checkout, workspace: Workspace, study: str
+) -> ComposedCandidate:
     """Compose words in a process that imports the checkout.
+
+    Args:
+        words: The words of one configuration.
+        checkout: The code.
+        workspace: The workspace.
+        study: What judges the configuration, for an error.
 
     Raises:
         ConfigError: The words are wrong, or select several configurations.
@@ -63,20 +84,20 @@ def compose_candidate(
     found = answer["configurations"]
     if len(found) != 1:
         raise ConfigError(
-            f"a stream judges one configuration on one task, and the words select {len(found)}: "
+            f"{study} judges one configuration on one task, and the words select {len(found)}: "
             "choose one"
         )
     seeds: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in answer["seeds"].items()
     }
     configuration = read_configuration(found[0], Configuration.schema)
-    _check_supported(configuration, starts_from=answer["starts_from"])
     return ComposedCandidate(
         configuration=configuration,
         seeds=SeedPlan(**seeds),
         failures=answer["failures"],
         operational=answer["operational"],
         modules=tuple(answer["modules"]),
+        starts_from=answer["starts_from"],
     )
 
 
@@ -146,8 +167,7 @@ def refuse_other_task(
     Raises:
         ConfigError: Names the first setting that differs, with both values.
     """
-    pairs = [(_frozen(c, free)) for c in (champion, candidate)]
-    differences = leaf_differences(*pairs)
+    differences = task_differences(candidate, champion, free)
     if differences:
         first = differences[0]
         raise ConfigError(
@@ -156,6 +176,14 @@ def refuse_other_task(
             code="protected",
             key=first.path,
         )
+
+
+def task_differences(
+    candidate: Configuration, champion: Configuration, free: Sequence[str] = ()
+) -> list[LeafDifference]:
+    """The settings other than those of agent, algorithm and freed ones that differ."""
+    pairs = [_frozen(c, free) for c in (champion, candidate)]
+    return list(leaf_differences(*pairs))
 
 
 def _frozen(configuration: Configuration, free: Sequence[str]) -> dict[str, Any]:

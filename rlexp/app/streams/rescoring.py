@@ -29,7 +29,7 @@ def score_repetitions(
     Raises:
         RecordError: The register was changed, or the repository lacks the trusted code.
     """
-    candidates = [record for record in records if record.spec.code is not None]
+    candidates = [record for record in records if record.spec.is_of_candidate]
     if not candidates or not is_stream(stream):
         return
     beginning = intact_stream(stream).beginning

@@ -136,7 +136,7 @@ class RunJournalReader:
     @property
     def _is_scored_later(self) -> bool:
         """Whether the trusted code of a stream scores the run, once its training has ended."""
-        return self.spec.code is not None
+        return self.spec.is_of_candidate
 
     def complete_rows(self, record: RunRecord | None) -> list[MetricRow]:
         """The complete rows: all of a final run, all but the last of an unfinished run."""

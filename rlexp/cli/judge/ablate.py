@@ -31,11 +31,20 @@ if TYPE_CHECKING:
     from rlexp.reports.drawing.blocks import Table
 
 ArgumentsArgument = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="SWEEP | A B | A WORDS",
+        show_default=False,
         autocompletion=complete_words,
         help="A sweep; two configurations (EXPERIMENT/LABEL); or one and words that change it.",
+    ),
+]
+CommitsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--commits",
+        metavar="FIRST..LAST",
+        help="Train the configuration of the words by the code of each commit of a range.",
     ),
 ]
 PathOption = Annotated[
@@ -61,12 +70,19 @@ FamilyOption = Annotated[
 RestartOption = Annotated[
     bool, typer.Option("--restart", help="Replace the frozen design by a new one.")
 ]
+HOW = {
+    "each": "each left out, and each added alone",
+    "path": "added along a path",
+    "commits": "each against the one before it, and the last against the first",
+}
+"""How changes are judged, as a part of a sentence."""
 LONGEST_VALUES = 26
 """Characters of the values of a change in the short table."""
 
 
 def ablate(
-    arguments: ArgumentsArgument,
+    arguments: ArgumentsArgument = None,
+    commits: CommitsOption = None,
     path: PathOption = None,
     group: GroupOption = 5,
     max_seeds: MaxSeedsOption = 25,
@@ -81,7 +97,7 @@ def ablate(
     full: FullOption = False,
     as_json: Json = False,
 ) -> None:
-    """Find out which change did it: leave each out, and add each alone."""
+    """Find out which change or commit did it: leave each out, and add each alone."""
     from rlexp.app.commands.judge.ablate import AblateRequest, AblationOutcome
     from rlexp.app.commands.judge.ablate import ablate as use_case
     from rlexp.cli.exit_codes import exit_code
@@ -89,7 +105,8 @@ def ablate(
     console = console_for(as_json=as_json, quiet=quiet)
     workspace = current_workspace(allow_import)
     request = AblateRequest(
-        arguments=tuple(arguments),
+        arguments=tuple(arguments or ()),
+        commits=commits,
         path=path,
         group=group,
         max_seeds=max_seeds,
@@ -146,11 +163,13 @@ def outline_lines(outline: "AblationOutline") -> Iterator[str]:
     from rlexp.cli.plans import run_plan_lines
     from rlexp.text import format_count
 
-    changes = format_count(len(outline.changes), "change")
-    how = "added along a path" if outline.kind == "path" else "each left out, and each added alone"
+    subject = "commit" if outline.kind == "commits" else "change"
+    changes = format_count(len(outline.changes), subject)
+    how = HOW[outline.kind]
     yield f"{changes}, {how}: {format_count(outline.comparisons, 'comparison')}"
     for change in outline.changes:
-        yield f"  {change.name}: {_moved(change.old, change.new)}"
+        moved = "" if outline.kind == "commits" else f": {_moved(change.old, change.new)}"
+        yield f"  {change.name}{moved}"
         if change.remark is not None:
             yield f"    {change.remark}"
     if outline.order is not None:
@@ -171,15 +190,16 @@ def short_table(effects: "AblationEffects") -> "Table":
     from rlexp.reports.drawing.blocks import Table, TableColumn
 
     names = [n for n in ("left_out", "added", "step") if _has(effects, n)]
+    is_commits = effects.kind == "commits"
     titles = {
         "left_out": f"in {effects.total.first}",
         "added": f"in {effects.total.second}",
-        "step": "of the step",
+        "step": "of the commit" if is_commits else "of the step",
     }
     rows = [
         (
             change.name,
-            _moved(change.old, change.new),
+            *([] if is_commits else [_moved(change.old, change.new)]),
             *(_effect(getattr(change, n)) for n in names),
         )
         for change in effects.changes
@@ -189,11 +209,11 @@ def short_table(effects: "AblationEffects") -> "Table":
         name="ablation-short",
         title="Effect on the score",
         columns=(
-            TableColumn(title="change"),
-            TableColumn(title="values"),
+            TableColumn(title="commit" if is_commits else "change"),
+            *([] if is_commits else [TableColumn(title="values")]),
             *(TableColumn(title=titles[n]) for n in names),
         ),
-        rows=(*rows, ("all changes", "", *total)),
+        rows=(*rows, ("all commits", *total) if is_commits else ("all changes", "", *total)),
         note=f"* decided, with an error over all comparisons of at most {effects.alpha:g}. "
         f"{_runs(effects)}",
     )

@@ -106,7 +106,9 @@ def _fact(effects: AblationEffects, change: ChangeEffects) -> str:
     effect = change.main
     assert effect is not None
     assert effect.difference is not None
-    it = change.name if len(effects.changes) > 1 else "it"
+    # The subject of a commit is named once.
+    name = change.name.partition(" ")[0] if effects.kind == "commits" else change.name
+    it = name if len(effects.changes) > 1 else "it"
     if effect is change.left_out:
         return f"without {it} the score {_moves(effect, back=True)} by {amount(effect.difference)}"
     return f"with {it} the score {_moves(effect)} by {amount(effect.difference)}"

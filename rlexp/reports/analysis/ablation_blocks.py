@@ -52,11 +52,7 @@ def ablation_blocks(effects: AblationEffects, *, alone: bool) -> Iterator[Block]
 def _table(effects: AblationEffects, suffix: str) -> Table:
     changes = effects.changes
     shown = [(title, name) for name, title in _titles(effects).items() if _any(changes, name)]
-    columns = [
-        TableColumn(title="change"),
-        TableColumn(title=effects.total.second),
-        TableColumn(title=effects.total.first),
-    ]
+    columns = [TableColumn(title=title) for title in _value_titles(effects)]
     has_importance = any(c.importance is not None for c in changes)
     if has_importance:
         columns.append(TableColumn(title="importance"))
@@ -75,7 +71,9 @@ def _table(effects: AblationEffects, suffix: str) -> Table:
     ]
     blank = (None,) * (len(shown) - 1) * 2
     importance = (None,) if has_importance else ()
-    rows.append(("all changes", None, None, *importance, *_cells(effects.total), *blank, None))
+    rows.append(
+        (_everything(effects), None, None, *importance, *_cells(effects.total), *blank, None)
+    )
     return without_empty_remarks(
         Table(
             name=f"ablation{suffix}",
@@ -87,13 +85,25 @@ def _table(effects: AblationEffects, suffix: str) -> Table:
     )
 
 
+def _value_titles(effects: AblationEffects) -> tuple[str, str, str]:
+    """The titles of the columns of a change and of its two values."""
+    if effects.kind == "commits":
+        return "commit", "before", "after"
+    return "change", effects.total.second, effects.total.first
+
+
+def _everything(effects: AblationEffects) -> str:
+    """The name of all changes together."""
+    return "all commits" if effects.kind == "commits" else "all changes"
+
+
 def _titles(effects: AblationEffects) -> dict[str, str]:
     """The title of the column of each kind of effect, by its field."""
     total = effects.total
     return {
         "left_out": f"effect in {total.first}",
         "added": f"effect in {total.second}",
-        "step": "effect of the step",
+        "step": "effect of the commit" if effects.kind == "commits" else "effect of the step",
     }
 
 
@@ -160,7 +170,7 @@ def _marks(effects: AblationEffects, name: str) -> tuple[IntervalMark, ...]:
     ]
     total = effects.total.difference
     if marks and total is not None:
-        marks.append(IntervalMark(label="all changes", interval=total))
+        marks.append(IntervalMark(label=_everything(effects), interval=total))
     return tuple(marks)
 
 

@@ -3,11 +3,17 @@
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 from typing import ClassVar
 
+from rlexp.app.commands.judge.ablate_commits import (
+    CommitSource,
+    CommitTraining,
+    pinned,
+    read_commit_source,
+)
 from rlexp.app.commands.judge.ablate_source import (
     AblationSource,
     AblationWords,
@@ -40,13 +46,16 @@ from rlexp.app.execution.request import require_minimum
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reproduction.commit_range import OPTION
 from rlexp.app.results import Displayed, NextCommand, Schema
+from rlexp.app.streams.training import Checkouts, StreamTraining, executor_of, open_checkouts
 from rlexp.app.tracking.mirror_client import note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report_settings import read_report
 from rlexp.config.validate import validate
 from rlexp.errors import ConfigError, RecordError
+from rlexp.executors import Remote
 from rlexp.protocol.experiment import Experiment, Failures
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.ablation import AblatedChange, root_of_ablation
@@ -78,6 +87,8 @@ class AblateRequest:
     Attributes:
         arguments: A sweep; two configurations; one and words that change it; or words with two
             values. Words of the experiment, executor and trackers may follow.
+        commits: A range `FIRST..LAST` of commits, whose code trains the configuration of the words;
+            None compares settings.
         path: Whether changes are added along a path; None decides by their number.
         group: New seeds of each configuration at each interim analysis.
         max_seeds: Most test seeds of a configuration.
@@ -92,6 +103,7 @@ class AblateRequest:
     """
 
     arguments: tuple[str, ...]
+    commits: str | None = None
     path: bool | None = None
     group: int = GROUP
     max_seeds: int = MAX_SEEDS
@@ -147,7 +159,7 @@ class AblationOutline:
 
     Attributes:
         experiment: The name of the experiment.
-        kind: How changes are judged: `each` or `path`.
+        kind: How changes are judged: `each`, `path` or `commits`.
         changes: The changes, with the labels that are compared.
         labels: The labels of all configurations.
         order: How the order of a path was found; null without a path.
@@ -195,7 +207,14 @@ def ablate(
         RlexpError: The targets, the words or the records do not allow an ablation; nothing was
             started.
     """
-    ablating = _read(request, workspace, observer)
+    with open_checkouts(workspace) as checkouts:
+        return _ablated(request, checkouts, workspace, observer)
+
+
+def _ablated(
+    request: AblateRequest, checkouts: Checkouts, workspace: Workspace, observer: Observer
+) -> AblationOutcome | AblationOutline:
+    ablating = _read(request, checkouts, workspace, observer)
     evidence = _evidence(ablating, workspace)
     looked = analyse(ablating.design, evidence)
     if request.dry_run:
@@ -217,13 +236,17 @@ def ablate(
     return _outcome(ablating, evidence, interrupted)
 
 
-def _read(request: AblateRequest, workspace: Workspace, observer: Observer) -> _Ablating:
+def _read(
+    request: AblateRequest, checkouts: Checkouts, workspace: Workspace, observer: Observer
+) -> _Ablating:
     workspace.make_allowed_importable()
     settings = read_report(["section=[]"], workspace.folder, workspace.allowed).settings
     words = read_words(request.arguments, workspace)
     _check_words(words)
     command = (*request.command, *_lacking(workspace.permission, request.command))
-    source = read_source(words, command, workspace)
+    source = _source(request, words, command, checkouts, observer)
+    if request.commits is not None and isinstance(source, CommitSource):
+        command = pinned(command, request.commits, source.plan.ablation)
     named, failures, root = _experiment_settings(words, source, workspace)
     paths = workspace.layout.experiment(check_name(named))
     plan = with_command(_plan(source, request, paths, workspace), command)
@@ -252,7 +275,60 @@ def _read(request: AblateRequest, workspace: Workspace, observer: Observer) -> _
         option="",
         probe=request.probe,
     )
+    if isinstance(source, CommitSource):
+        training = _training(source, launch, checkouts)
+        launch = replace(launch, other_code=training)
     return _Ablating(request, paths, plan, experiment, design, launch)
+
+
+def _source(
+    request: AblateRequest,
+    words: AblationWords,
+    command: Sequence[str],
+    checkouts: Checkouts,
+    observer: Observer,
+) -> AblationSource | CommitSource:
+    """The two configurations, or the commits.
+
+    Raises:
+        RlexpError: They do not allow an ablation.
+    """
+    if request.commits is None:
+        return read_source(words, command, checkouts.workspace)
+    if request.path is not None:
+        raise ConfigError(
+            f"{OPTION} compares each commit with the one before it: leave out "
+            f"{'--path' if request.path else '--each'}",
+            key=OPTION,
+        )
+    return read_commit_source(request.commits, words, checkouts, observer)
+
+
+def _training(
+    source: CommitSource, launch: SequentialLaunch, checkouts: Checkouts
+) -> CommitTraining:
+    """Trains each run in a checkout of its commit, on this machine.
+
+    Raises:
+        ConfigError: The executor starts runs elsewhere.
+    """
+    executor = executor_of(launch.execution, launch.workspace)
+    if isinstance(executor, Remote):
+        raise ConfigError(
+            f"{OPTION} trains in checkouts on this machine, which workers elsewhere do not have: "
+            "give executor=local",
+            key="executor",
+        )
+    training = StreamTraining(
+        paths=launch.paths,
+        checkouts=checkouts,
+        workspace=launch.workspace,
+        observer=launch.observer,
+        executor=executor,
+        operational=source.operational,
+        command=launch.command,
+    )
+    return CommitTraining(training, source.commits, source.plan.ablation.source["last"])
 
 
 def _lacking(permission: Sequence[str], command: Sequence[str]) -> Sequence[str]:
@@ -272,7 +348,7 @@ def _check_words(words: AblationWords) -> None:
 
 
 def _experiment_settings(
-    words: AblationWords, source: AblationSource, workspace: Workspace
+    words: AblationWords, source: AblationSource | CommitSource, workspace: Workspace
 ) -> tuple[str, Failures, int]:
     """The name of the experiment, the treatment of failed runs, and the root of its seeds."""
     composed = compose(list(words.settings), workspace.folder)
@@ -280,8 +356,11 @@ def _experiment_settings(
         raise ConfigError("an ablation is one experiment: leave out comma choices of its settings")
     root, _ = validate(composed[0].plain, workspace.allowed)
     failures = root.failures if "failures" in words.keys else source.failures
-    old, new = source.endpoints.old.fingerprint, source.endpoints.new.fingerprint
-    given = root.seeds.root if ROOT in words.keys else root_of_ablation(old, new, source.root)
+    given = (
+        root.seeds.root
+        if ROOT in words.keys
+        else root_of_ablation(*source.fingerprints, source.root)
+    )
     if ROOT in words.keys and given == source.root:
         raise ConfigError(
             f"seeds.root={given} gives the test seeds on which the configurations were seen before, "
@@ -292,9 +371,14 @@ def _experiment_settings(
 
 
 def _plan(
-    source: AblationSource, request: AblateRequest, paths: ExperimentPaths, workspace: Workspace
+    source: AblationSource | CommitSource,
+    request: AblateRequest,
+    paths: ExperimentPaths,
+    workspace: Workspace,
 ) -> AblationPlan:
-    """Each change alone and left out; or a path by importance, where there are many."""
+    """Each change alone and left out; a path by importance, where there are many; or the commits."""
+    if isinstance(source, CommitSource):
+        return source.plan
     changes = source.endpoints.changes
     frozen = read_ablation(paths)
     by_path = request.path
@@ -402,6 +486,8 @@ def _outline(
         note_missing_packages(launch.trackers, observer)
         code = read_code(workspace.folder, workspace.layout.root)
         planned = make_run_plan(ablating.paths, Phase.TEST, plan, launch, code, costs, experiment)
+        if launching.other_code is not None:
+            planned = replace(planned, code="the code of each commit")
     ablation = ablating.plan.ablation
     return AblationOutline(
         experiment=ablating.paths.name,

@@ -55,6 +55,11 @@ class AblationSource:
     failures: Failures
     sweep: ExperimentPaths | None = None
 
+    @property
+    def fingerprints(self) -> tuple[str, str]:
+        """The identities of both configurations."""
+        return self.endpoints.old.fingerprint, self.endpoints.new.fingerprint
+
 
 @dataclass(frozen=True, slots=True)
 class AblationWords:
@@ -123,7 +128,7 @@ def read_source(
         case (0, True):
             return _of_choices(words.changes, workspace)
     raise ConfigError(
-        f"ablate takes {TARGETS}; it got {len(words.targets)} targets"
+        f"{TARGETS}; or a range of commits (--commits FIRST..LAST); it got {len(words.targets)} targets"
         f"{' and changes' if words.changes else ''}"
     )
 
@@ -198,7 +203,7 @@ def _of_two(
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"first": targets[0], "second": targets[1]},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=first.seeds.root,
         failures=first.failures,
     )
@@ -214,7 +219,7 @@ def _of_changes(
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"first": target, "changes": " ".join(changes)},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=experiment.seeds.root,
         failures=experiment.failures,
     )
@@ -253,7 +258,7 @@ def _of_choices(words: Sequence[str], workspace: Workspace) -> AblationSource:
     return AblationSource(
         endpoints=Endpoints.of(old, new, workspace),
         origin={"words": " ".join(words)},
-        name=_name(old, new),
+        name=ablation_name(old, new),
         root=0,
         failures="missing",
     )
@@ -300,7 +305,7 @@ def _recorded(
     return experiment, without_code(chosen[0], paths, f"{paths.name}/{chosen[0].label}")
 
 
-def _name(old: Configuration, new: Configuration) -> str:
+def ablation_name(old: Configuration, new: Configuration) -> str:
     """A name made of the task, the algorithm and the identities of both configurations."""
     identity = sha256(f"{old.fingerprint} {new.fingerprint}".encode()).hexdigest()[:6]
     stem = "".join(

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from signal import Signals
+from typing import Protocol
 
 from rlexp.app.comparison.sequential import (
     FrozenDesign,
@@ -40,6 +41,14 @@ AGAIN = (
 """How failed runs of `rlexp compare --adaptive` are repeated."""
 
 
+class OtherCode(Protocol):
+    """Trains runs by other code than that of the workspace."""
+
+    def train(self, experiment: Experiment, plan: Plan, *, retry: bool) -> Signals | None:
+        """Write the definition and train the missing runs; returns the signal that ended this."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequentialLaunch:
     """Checks and launches the runs that each interim analysis needs.
@@ -57,6 +66,7 @@ class SequentialLaunch:
         workspace: The workspace.
         observer: Receives remarks and the progress.
         spaces: Spaces of the environments that were examined, by canonical configuration.
+        other_code: Trains the runs by other code than that of the workspace; None trains by the latter.
     """
 
     paths: ExperimentPaths
@@ -71,6 +81,7 @@ class SequentialLaunch:
     option: str = "--set"
     probe: bool | None = None
     spaces: dict[str, EnvironmentSpaces] = field(default_factory=dict)
+    other_code: OtherCode | None = None
 
     def prepare(self, experiment: Experiment, plan: Plan) -> tuple[LaunchSettings, Costs]:
         """The launch settings of the missing runs, and what these runs cost.
@@ -81,6 +92,9 @@ class SequentialLaunch:
         """
         launch = self.settings(experiment)
         check_devices((spec.compute["device"] for spec in plan.missing), launch.executor)
+        if self.other_code is not None:
+            # This process imports none of that code: what cannot be built is a failed run.
+            return launch, Costs()
         missing = {spec.fingerprint for spec in plan.missing}
         configurations = [c for c in experiment.configurations if c.fingerprint in missing]
         check_compatibility(configurations, self.workspace, self.spaces)
@@ -159,15 +173,21 @@ class SequentialLaunch:
             experiment, plan = retrying.plan(looked, evidence, evidence.experiments[0])
             if not plan.missing:
                 raise RecordError(self._without_score([]))
-            launch, costs = self.prepare(experiment, plan)
-            interrupted, _ = launch_experiment(
-                *(self.paths, experiment, Phase.TEST, plan, launch, self.workspace, self.observer),
-                costs,
-            )
+            interrupted = retrying._execute(experiment, plan)
             if interrupted is not None:
                 return looked, self._evidence(), interrupted
             # A run that fails again is not repeated for ever.
             retrying = replace(self, retry=False)
+
+    def _execute(self, experiment: Experiment, plan: Plan) -> Signals | None:
+        if self.other_code is not None:
+            return self.other_code.train(experiment, plan, retry=self.retry)
+        launch, costs = self.prepare(experiment, plan)
+        interrupted, _ = launch_experiment(
+            *(self.paths, experiment, Phase.TEST, plan, launch, self.workspace, self.observer),
+            costs,
+        )
+        return interrupted
 
     def _evidence(self) -> Evidence:
         return collect_evidence([self.paths.name], Phase.TEST, self.workspace, enter=True)
