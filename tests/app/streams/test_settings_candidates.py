@@ -217,6 +217,18 @@ def test_a_stream_is_bundled_with_its_register(
     assert (1, True) == (code, any(x.startswith("fault: register of candidates") for x in lines))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--final", "--continue"], ["algorithm.gamma=0.9", "--final"], ["--continue", "--diff", "x"]],
+)
+def test_closing_a_stream_stands_alone(stream: Path, words: list[str]) -> None:
+    """A command that closes a stream, or continues a candidate, is refused beside anything else."""
+    before = (stream / "runs/s/candidates.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="does not go with"):
+        rlexp(stream, "propose", "s", *words)
+    assert before == (stream / "runs/s/candidates.jsonl").read_bytes()
+
+
 def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:
     """While one command judges, another one is refused, and the holder is named."""
     paths = ExperimentPaths(stream / "runs" / "s")
