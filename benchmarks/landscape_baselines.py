@@ -48,6 +48,16 @@ class Tried:
 
 def baseline_winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...]) -> list[float]:
     """The true score of the configuration with the best value within each budget."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return _winners(baseline, draws, budgets)
+    finally:
+        # Other users of Optuna in this process keep their messages.
+        optuna.logging.set_verbosity(before)
+
+
+def _winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...]) -> list[float]:
     winners = []
     spent, best = 0.0, Tried(draws.default, -np.inf, 0.0)
     search = _search(baseline, draws)
@@ -65,7 +75,6 @@ def baseline_winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...])
 
 def _search(baseline: Baseline, draws: Draws) -> Iterator[Tried]:
     landscape = draws.landscape
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=draws.number),

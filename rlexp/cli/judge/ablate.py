@@ -97,7 +97,7 @@ def ablate(
     full: FullOption = False,
     as_json: Json = False,
 ) -> None:
-    """Find out which change or commit did it: leave each out, and add each alone."""
+    """Find out which change or commit made the difference."""
     from rlexp.app.commands.judge.ablate import AblateRequest, AblationOutcome
     from rlexp.app.commands.judge.ablate import ablate as use_case
     from rlexp.cli.exit_codes import exit_code
