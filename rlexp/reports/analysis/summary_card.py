@@ -157,7 +157,9 @@ def _sweep_tables(report: ReportContext) -> Iterator[Table]:
     sweep = report.evidence.sweeps[0]
     if sweep.selection is not None:
         yield _scores_by_phase(sweep, sweep.selection, report)
-    yield _parameters(sweep, report.evidence)
+    # A stream searches no parameters: its candidates come from outside.
+    if sweep.definition.space.parameters:
+        yield _parameters(sweep, report.evidence)
 
 
 def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportContext) -> Table:

@@ -105,6 +105,22 @@ def styles(study: ReportDocument) -> dict[str, Style]:
     return {name: Style(number, shapes.get(name, "")) for number, name in enumerate(names)}
 
 
+def legend_labels(study: ReportDocument) -> tuple[str, ...]:
+    """The names in the legend of a page: labels under comparison first, then others as drawn.
+
+    A figure of intervals writes the name of each interval beside it, as that of an effect. Such a name
+    is in the legend only if another figure draws it, too.
+    """
+    others = (
+        name
+        for part in study.parts
+        for block in part.blocks
+        if not isinstance(block, IntervalFigure)
+        for name in _labels(block)
+    )
+    return tuple(dict.fromkeys((*study.labels, *others)))
+
+
 def shade(share: float) -> int:
     """Index among rising colours of a value at a share of its axis."""
     # A share of 1 belongs to the last colour; values beyond fixed ends are outside 0 … 1.

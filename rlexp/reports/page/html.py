@@ -39,6 +39,7 @@ from rlexp.reports.drawing.palette import (
     RISING_DARK,
     RISING_LIGHT,
     Style,
+    legend_labels,
     styles,
 )
 from rlexp.reports.page.curves import LinePlot, line_plot
@@ -368,6 +369,7 @@ def render_page(
         sections=drawn,
         card=card,
         styles=looks,
+        legend=legend_labels(study),
         dotted=frozenset(n for n, s in looks.items() if s.shape and n not in study.labels),
         shapes=PATHS,
         css=css,

@@ -20,6 +20,7 @@ from evidence_samples import (
 from part_blocks import notices, part_of, table
 from sweep_samples import searching, swept
 
+from rlexp.protocol.space import Space
 from rlexp.records.run import RunRecord
 from rlexp.reports.analysis.answer import answer
 from rlexp.reports.analysis.estimates import aggregates, pairs
@@ -233,6 +234,14 @@ def test_the_card_of_a_sweep_shows_phases_and_parameters() -> None:
     assert "Optimism of tuning (tuning score minus test score): " in phases.note
     titles = [column.title for column in tables["answer-parameters"].columns]
     assert ["parameter", "default", "tuned (trial 5)"] == titles
+
+
+def test_the_card_of_a_stream_has_no_empty_table_of_parameters() -> None:
+    """Without a search space, as in a stream of candidates, the card has no table of parameters."""
+    sweep = swept().sweeps[0]
+    definition = replace(sweep.definition, space=Space(parameters=()))
+    evidence = replace(swept(), sweeps=(replace(sweep, definition=definition),))
+    assert ["answer-phases"] == [table.name for table in summary_card(inquiry(evidence)).tables]
 
 
 def test_a_search_without_a_winner_states_no_result() -> None:

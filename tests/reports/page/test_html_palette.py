@@ -10,6 +10,9 @@ from study_samples import LABELS, SAMPLES, many_labels, sweep, typical
 
 from rlexp.reports.drawing.blocks import (
     Axis,
+    IntervalFigure,
+    IntervalMark,
+    Panel,
     PointSeries,
     ReportDocument,
     ScatterFigure,
@@ -25,9 +28,11 @@ from rlexp.reports.drawing.palette import (
     RISING_LIGHT,
     SHAPES,
     Style,
+    legend_labels,
     shade,
     styles,
 )
+from rlexp.stats.interval import Interval
 
 # Machado, Oliveira, Fernandes (2009): a physiologically based model, severity 1
 SIGHT = {
@@ -187,3 +192,26 @@ def test_rising_colours_are_seen(colours: tuple[str, ...], paper: str) -> None:
 def test_shades_share_the_axis() -> None:
     """Shades divide the axis evenly; values outside get the shade of the nearer end."""
     assert [0, 0, 5, 6, 11, 11, 11] == [shade(at) for at in (-1.0, 0.0, 0.49, 0.5, 0.99, 1.0, 9.0)]
+
+
+def test_the_legend_leaves_out_names_that_stand_beside_their_intervals() -> None:
+    """The legend has the compared labels, and no effect that only a figure of intervals names."""
+    effect = Interval(estimate=0.1, low=0.0, high=0.2, level=0.95, method="t", repetitions=0, n=9)
+    figure = IntervalFigure(
+        name="effects",
+        title="Effects",
+        panels=(
+            Panel(
+                title="",
+                axis=Axis(title="difference"),
+                marks=(IntervalMark(label="n_epochs", interval=effect),),
+            ),
+        ),
+    )
+    study = typical()
+    first = study.parts[0]
+    changed = replace(first, blocks=(*first.blocks, figure))
+    with_effects = replace(study, parts=(changed, *study.parts[1:]))
+    assert "n_epochs" in styles(with_effects)
+    assert legend_labels(study) == legend_labels(with_effects)
+    assert study.labels == legend_labels(study)[: len(study.labels)]
