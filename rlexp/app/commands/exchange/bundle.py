@@ -383,11 +383,15 @@ def _stage(plan: BundlePlan, folder: Path) -> StagedStudy:
     versions, places = read_versions([scan.paths for scan in scans])
     reports, files, remarks = _reports(plan, staged)
     verification = verify(None, None, staged)
+    registers = {stream.study: stream.head for stream in verification.streams}
     specs = [spec for scan in scans for spec in specs_of(scan)]
     code, missing_code = _code(plan, folder, places.commits)
     manifest = BundleManifest(
         writer=writer(),
-        ledgers=tuple(BundledLedger(study.experiment, study.head) for study in studies),
+        ledgers=tuple(
+            BundledLedger(study.experiment, study.head, registers.get(study.experiment))
+            for study in studies
+        ),
         looks=verification.looks.head if verification.looks else None,
         protocols=verification.protocols.head if verification.protocols else None,
         reports=tuple(reports),

@@ -235,9 +235,11 @@ def _verified(
     manifest = staged.manifest
     records = verify(None, None, unpacked, looks_head=looks_head, protocols_head=protocols_head)
     findings = [*_on_files(staged), *_on_heads(staged, records.experiments, unpacked, heads)]
-    if (manifest.looks, manifest.protocols) != (
+    named = {e.experiment: e.candidates for e in manifest.ledgers if e.candidates is not None}
+    if (manifest.looks, manifest.protocols, named) != (
         records.looks.head if records.looks else None,
         records.protocols.head if records.protocols else None,
+        {stream.study: stream.head for stream in records.streams},
     ):
         findings.append(
             _finding(
