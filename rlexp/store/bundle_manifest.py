@@ -190,7 +190,7 @@ def _manifest(document: Mapping[str, Any]) -> BundleManifest:
             BundledLedger(
                 _name(entry["experiment"]),
                 _optional_sum(entry["head"]),
-                _optional_sum(entry["candidates"]),
+                _optional_sum(entry.get("candidates")),
             )
             for entry in document["ledgers"]
         ),
