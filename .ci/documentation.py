@@ -51,8 +51,8 @@ LOADED = re.compile(
 
 FOR_PROGRAMS = """\
 Every command takes `--json` and then writes one document of a versioned schema, also for an error, which names
-the allowed values and the next command; `rlexp config schema` lists the schemas. Words are looked up with
-`rlexp config search WORD`. While trying, use `rlexp run phase=tuning`: configurations whose test scores are seen are counted.
+the allowed values and the next command; `rlexp config schema` lists the schemas. `rlexp config search WORD` finds the
+names of settings and options. While trying, use `rlexp run phase=tuning`: configurations whose test scores are seen are counted.
 The same command again continues what was interrupted. `rlexp init --agents` writes these rules and the exit codes
 into the file AGENTS.md of a workspace, and `rlexp mcp` serves a workspace by the Model Context Protocol."""
 """What a program needs before it reads any page, with commands that a test checks."""

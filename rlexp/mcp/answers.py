@@ -31,7 +31,7 @@ def _listing(listing: Any) -> str:
     noun = str(listing.kind).removesuffix("s")
     rows = len(listing.rows)
     if not listing.total:
-        return f"no {noun} yet: the tool run starts some"
+        return f"there is no {noun} yet: the tool run makes one"
     if not rows:
         return f"no {noun} of {listing.total} matches {' and '.join(listing.where)}"
     names = [getattr(row, noun if noun != "configuration" else "label") for row in listing.rows]

@@ -61,6 +61,7 @@ class CallObserver:
     def __init__(self, channel: CallChannel) -> None:
         """Send through a channel."""
         self._channel = channel
+        self._ended = 0
 
     def note(self, text: str) -> None:
         """Send a remark."""
@@ -86,26 +87,32 @@ class CallObserver:
 
     @contextmanager
     def watch(self, total: int) -> "Iterator[CallWatcher]":
-        """Send the progress of `total` runs."""
-        yield CallWatcher(self._channel, total)
+        """Send the progress of `total` runs, after those that this call has watched before."""
+        watcher = CallWatcher(self._channel, self._ended + total, self._ended)
+        yield watcher
+        self._ended = watcher.number
 
     @contextmanager
     def watch_sweep(self, view: "ReadSweepView") -> "Iterator[CallWatcher]":
         """Send the number of runs that have ended."""
         del view
-        yield CallWatcher(self._channel, None)
+        yield CallWatcher(self._channel, None, 0)
 
 
 class CallWatcher:
-    """Sends how many runs have ended, and the share of the others that is trained."""
+    """Sends how many runs have ended, and the share of the others that is trained.
 
-    def __init__(self, channel: CallChannel, total: int | None) -> None:
-        """Send through a channel; `total` is the number of runs, if it is known."""
+    Attributes:
+        number: The number of runs that have ended.
+    """
+
+    def __init__(self, channel: CallChannel, total: int | None, ended: int) -> None:
+        """Send through a channel; `total` is the number of runs, if it is known; `ended` have ended."""
         self._channel = channel
         self._total = total
-        self._ended = 0
+        self.number = ended
         self._sent_at = 0.0
-        self._most = 0.0
+        self._most = float(ended)
 
     def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Send the state of the active runs, but not more often than a client can read."""
@@ -117,14 +124,14 @@ class CallWatcher:
         """Count a run that has ended for good."""
         del record
         if not again:
-            self._ended += 1
+            self.number += 1
             self._send(())
 
     def _send(self, running: "Sequence[RunInFlight]") -> None:
         self._sent_at = time.monotonic()
         trained = sum(run.step / max(run.spec.budget["steps"], 1) for run in running)
         # The protocol requires progress that grows; a repeated run begins again.
-        self._most = max(self._most, self._ended + trained)
+        self._most = max(self._most, self.number + trained)
         of_all = "" if self._total is None else f" of {self._total}"
         steps = "".join(
             f"; {run.spec.name} at step {run.step:,} of {run.spec.budget['steps']:,}"
@@ -134,7 +141,7 @@ class CallWatcher:
             "progress",
             progress=self._most,
             total=self._total,
-            message=f"{self._ended}{of_all} runs ended{steps}",
+            message=f"{self.number}{of_all} runs ended{steps}",
         )
 
 
@@ -190,18 +197,18 @@ def _answer(request: Mapping[str, Any], channel: CallChannel) -> None:
         channel.send("result", document=document(result), answer=answer(result), failed=False)
     # Whatever happens in the user's code, the client gets an answer.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
-        known = _known_error(error) or unwritable_folder(error)
-        if known is None:
+        reported = _expected_error(error) or unwritable_folder(error)
+        if reported is None:
             traceback.print_exc()
-            known = RlexpError(
+            reported = RlexpError(
                 f"rlexp failed unexpectedly: {type(error).__name__}: {error}; standard error of "
                 "the server holds the traceback"
             )
-        failure = error_document(known)
+        failure = error_document(reported)
         channel.send("result", document=document(failure), answer=failure.message, failed=True)
 
 
-def _known_error(error: BaseException) -> RlexpError | None:
+def _expected_error(error: BaseException) -> RlexpError | None:
     if isinstance(error, KeyboardInterrupt):
         return Interrupted("interrupted; the same call continues")
     return error if isinstance(error, RlexpError) else None

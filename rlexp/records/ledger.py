@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rlexp.errors import RecordError
@@ -14,6 +14,8 @@ ATTEMPT_FILES = (
     *("provenance.json", "diff.patch"),
 )
 """Files of an attempt whose checksums are entered, if they exist."""
+SCORING_FILE = "scoring.json"
+"""The file of a run of a stream whose checksum is entered when the trusted code has scored the run."""
 DOCUMENTS = ("experiment.json", "selection.json", "adaptive.json", "ablation.json")
 """Files of an experiment whose checksums are entered before they are written."""
 SUM = re.compile(r"[0-9a-f]{64}")
@@ -91,7 +93,24 @@ class RemovedRun:
         return {"kind": "removed", "run": self.run, **_if_late(self.late)}
 
 
-Entry = SealedAttempt | SealedDocument | RemovedRun
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedScoring:
+    """The score of a run of a stream, which comes after the attempt has ended.
+
+    Attributes:
+        run: The name of the run's folder.
+        sha256: The sha256 of its `scoring.json`.
+    """
+
+    run: str
+    sha256: str
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"kind": "scoring", "run": self.run, "sha256": self.sha256}
+
+
+Entry = SealedAttempt | SealedDocument | SealedScoring | RemovedRun
 
 
 def _if_late(late: bool) -> dict[str, Any]:
@@ -112,6 +131,8 @@ def entry_from_plain(mapping: Mapping[str, Any]) -> Entry:
                 return _attempt(mapping)
             case "document":
                 return _document(mapping)
+            case "scoring":
+                return SealedScoring(run=_folder(mapping["run"]), sha256=_sum(mapping["sha256"]))
             case "removed":
                 return RemovedRun(run=_folder(mapping["run"]), late=bool(mapping.get("late")))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -215,9 +236,15 @@ class ExpectedRecords:
                     account._seal(entry)
                 case SealedDocument():
                     account.documents.setdefault(entry.name, []).append(entry)
+                case SealedScoring():
+                    account._score(entry)
                 case RemovedRun():
                     account._remove(entry)
         return account
+
+    def has_scoring(self, run: str) -> bool:
+        """Whether the score of a run is in the ledger."""
+        return any(SCORING_FILE in attempt.files for attempt in self.runs.get(run, {}).values())
 
     def _seal(self, entry: SealedAttempt) -> None:
         attempts = self.runs.setdefault(entry.run, {})
@@ -228,6 +255,14 @@ class ExpectedRecords:
             for number in [n for n in attempts if n >= entry.attempt]:
                 del attempts[number]
         attempts[entry.attempt] = entry
+
+    def _score(self, entry: SealedScoring) -> None:
+        attempts = self.runs.get(entry.run, {})
+        if attempts:
+            # The score is one more file of the attempt that it belongs to: the last one so far.
+            last = attempts[max(attempts)]
+            files = {**last.files, SCORING_FILE: entry.sha256}
+            attempts[last.attempt] = replace(last, files=files)
 
     def _remove(self, entry: RemovedRun) -> None:
         attempts = self.runs.pop(entry.run, {})

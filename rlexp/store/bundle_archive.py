@@ -28,6 +28,8 @@ from rlexp.store.bundle_manifest import (
 )
 from rlexp.store.files import open_file
 
+ARCHIVE = ".zip"
+"""The ending of the name of an archive."""
 FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: the first one that a zip archive can hold."""
 LEVEL = 6
@@ -81,15 +83,21 @@ def write_archive(target: Path, folder: Path, paths: Sequence[str]) -> None:
     ordered = sorted(paths, key=lambda path: (path != BUNDLE_MANIFEST, path))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
         for path in ordered:
-            entry = zipfile.ZipInfo(path, FIRST_DAY)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            # The system is always given as Unix: by default it is that of the writer.
-            entry.create_system = 3
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry = archive_entry(path)
             entry.file_size = (folder / path).stat().st_size
             with open_file(folder / path) as source, archive.open(entry, "w") as to:
                 while chunk := source.read(_CHUNK):
                     to.write(chunk)
+
+
+def archive_entry(path: str) -> zipfile.ZipInfo:
+    """A compressed file of a zip archive, by its path; the same on every machine and at any time."""
+    entry = zipfile.ZipInfo(path, FIRST_DAY)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    # The system is always given as Unix: by default it is that of the writer.
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    return entry
 
 
 def is_bundle(path: Path) -> bool:
@@ -129,7 +137,7 @@ def stage_bundle(path: Path, target: Path) -> StagedBundle:
     return StagedBundle(
         manifest=manifest,
         manifest_sum=hashlib.sha256(text).hexdigest(),
-        archive_sum=_sum_of(path) if path.is_file() else None,
+        archive_sum=sha256_of(path) if path.is_file() else None,
         missing=tuple(sorted(missing)),
         changed=tuple(sorted(changed)),
         added=tuple(sorted(sizes.keys() - listed.keys() - {BUNDLE_MANIFEST})),
@@ -265,6 +273,11 @@ def _copied(source: BundleSource, file: BundledFile, target: Path, size: int, pa
     return (total, digest.hexdigest()) == (file.bytes, file.sha256)
 
 
-def _sum_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The sha256 of a regular file.
+
+    Raises:
+        OSError: The file is a link or cannot be read.
+    """
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -32,10 +32,18 @@ class BundledFile:
 
 @dataclass(frozen=True, slots=True)
 class BundledLedger:
-    """An experiment of a bundle, and the sha256 of the last line of its ledger."""
+    """An experiment of a bundle, and the last lines of its chains.
+
+    Attributes:
+        experiment: Its name.
+        head: The sha256 of the last line of its ledger; None where there is none.
+        candidates: The sha256 of the last line of its register of candidates; None for an experiment
+            that is no stream.
+    """
 
     experiment: str
     head: str | None
+    candidates: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +187,11 @@ def _manifest(document: Mapping[str, Any]) -> BundleManifest:
     return BundleManifest(
         writer=_text(document[WRITER]),
         ledgers=tuple(
-            BundledLedger(_name(entry["experiment"]), _optional_sum(entry["head"]))
+            BundledLedger(
+                _name(entry["experiment"]),
+                _optional_sum(entry["head"]),
+                _optional_sum(entry.get("candidates")),
+            )
             for entry in document["ledgers"]
         ),
         looks=_optional_sum(document["looks"]),

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlexp.errors import RecordError
-from rlexp.records.ledger import ExpectedRecords, SealedAttempt
+from rlexp.records.ledger import SCORING_FILE, ExpectedRecords, SealedAttempt
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger import read_ledger, sum_of_file
 
-DECISIVE = ("spec.json", "events.jsonl", "verdict.json")
+DECISIVE = ("spec.json", "events.jsonl", "verdict.json", SCORING_FILE)
 """Files of a run and of its attempts that a score is computed from."""
 
 

@@ -13,6 +13,7 @@ from rlexp.records.ledger import (
     ExpectedRecords,
     RemovedRun,
     SealedAttempt,
+    SealedScoring,
 )
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
 from rlexp.store.lease import hold, is_held
@@ -77,6 +78,14 @@ def unsealed_attempts(
                 yield from ((run, a) for a in ended_attempts(run) if a.paths.number not in numbers)
 
 
+def unsealed_scorings(runs: Iterable[RunPaths], account: ExpectedRecords) -> Iterator[RunPaths]:
+    """The runs with a score of the trusted code that is not in the ledger, while the run is."""
+    for run in runs:
+        name = run.folder.name
+        if name in account.runs and run.scoring.exists() and not account.has_scoring(name):
+            yield run
+
+
 def seal_ended_attempts(
     paths: ExperimentPaths, *, now: float, counted: Mapping[str, int] | None = None
 ) -> None:
@@ -115,9 +124,12 @@ def entered_attempts(paths: ExperimentPaths) -> dict[str, set[int]]:
     Raises:
         RecordError: The ledger cannot be read.
     """
+    return {name: set(attempts) for name, attempts in _account(paths).runs.items()}
+
+
+def _account(paths: ExperimentPaths) -> ExpectedRecords:
     ledger = read_ledger(paths)
-    account = ExpectedRecords.of(ledger.entries if ledger else ())
-    return {name: set(attempts) for name, attempts in account.runs.items()}
+    return ExpectedRecords.of(ledger.entries if ledger else ())
 
 
 @dataclass(slots=True)
@@ -132,7 +144,7 @@ class LedgerWriter:
     _entered: dict[str, set[int]] | None = None
 
     def enter_late(self) -> None:
-        """Write the attempts that ended, and the runs that were removed, without a command."""
+        """Write the attempts that ended, scores, and runs that were removed, without a command."""
         with suppress(OSError, RlexpError):
             entered = self._entered = entered_attempts(self.paths)
             runs = {run.folder.name: run for run in self.paths.runs()}
@@ -141,6 +153,17 @@ class LedgerWriter:
                 del entered[name]
             for run, attempt in unsealed_attempts(runs.values(), entered):
                 self._enter(run, attempt, entered, late=True)
+            # Only runs of a stream have one. It belongs to an attempt that was entered before it.
+            if scored := [run for run in runs.values() if run.scoring.exists()]:
+                self.enter_scorings(unsealed_scorings(scored, _account(self.paths)))
+
+    def enter_scorings(self, runs: Iterable[RunPaths]) -> None:
+        """Write the scores that the trusted code has given to runs of a stream."""
+        with suppress(OSError, RlexpError):
+            for run in runs:
+                sha256 = sum_of_file(run.scoring)
+                if sha256 is not None:
+                    append_entry(self.paths, SealedScoring(run=run.folder.name, sha256=sha256))
 
     def enter(self, run: RunPaths, number: int | None) -> None:
         """Write an attempt that has just ended, and earlier attempts that count as ended by it.

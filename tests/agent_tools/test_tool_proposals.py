@@ -42,6 +42,10 @@ def test_a_candidate_is_judged_by_a_client(tmp_path: Path) -> None:
         assert shown == client.document("propose", study="loop")
         words = ["algorithm.learning_rate=0.01"]
         judged = client.call("propose", study="loop", words=words, wait_seconds=800)
+        # Seeds are trained in groups; the progress of a call grows over all of them.
+        reached = [progress for progress, _, _ in client.progress]
+        assert len(reached) > 1
+        assert reached == sorted(reached)
         assert not judged.is_error, judged.structured_content
         (row,) = judged.structured_content["candidates"]
         assert row["decision"] in {"kept", "discarded", "undecided"}

@@ -55,6 +55,8 @@ def test_exit_codes_of_a_workspace_are_true() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \| .+ \|$", TEXT, re.MULTILINE)
     named = {int(code) for row in rows for code in row.split(",")}
     constants = {value for value in vars(exit_codes).values() if isinstance(value, int)}
+    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    constants |= {kind.exit_code for kind in kinds if issubclass(kind, errors.RlexpError)}
     assert constants <= named
     assert named <= constants | set(exit_codes.OF_SIGNALS.values())
 

@@ -110,12 +110,12 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def settings_files(workspace: Path) -> Sequence[str]:
     """The files of a workspace that change the numbers of a report, relative to it."""
-    found = []
+    files = list[str]()
     for name in SETTINGS:
         path = workspace / name
         listed = sorted(path.glob("*.yaml")) if path.is_dir() else [path] if path.is_file() else []
-        found += [p.relative_to(workspace).as_posix() for p in listed]
-    return found
+        files += [p.relative_to(workspace).as_posix() for p in listed]
+    return files
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -7,7 +7,6 @@ packaged configuration.
 
 import hashlib
 import io
-import stat
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from rlexp.config.config_files import packaged_root
-from rlexp.store.bundle_archive import FIRST_DAY
+from rlexp.store.bundle_archive import archive_entry
 
 PACKAGED = ("conf", "sweeps")
 """Folders beside the package in a checkout, and in the package in a wheel."""
@@ -51,10 +50,7 @@ def _zipped(files: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
-            entry = zipfile.ZipInfo(name, FIRST_DAY)
-            entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, content)
+            archive.writestr(archive_entry(name), content)
     return packed.getvalue()
 
 

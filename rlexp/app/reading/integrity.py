@@ -25,7 +25,7 @@ from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import is_held
 from rlexp.store.ledger import read_ledger, sum_of_file
-from rlexp.store.ledger_writer import unsealed_attempts
+from rlexp.store.ledger_writer import unsealed_attempts, unsealed_scorings
 from rlexp.store.left_out import LeftOutFile, read_left_out
 from rlexp.store.runs import StoredAttempt, read_spec
 from rlexp.text import format_count, join_first_names, join_names
@@ -190,7 +190,10 @@ def compare_runs(
             RecordKind.REMARK, "an attempt was made again after it was removed by hand", name
         )
     sealed_numbers = {name: set(attempts) for name, attempts in account.runs.items()}
-    _unsealed(paths, list(unsealed_attempts(present.values(), sealed_numbers)), findings)
+    # A running command adds its ended attempts and scores soon.
+    if not is_held(paths.lock):
+        _unsealed(list(unsealed_attempts(present.values(), sealed_numbers)), findings)
+        _unsealed_scorings(list(unsealed_scorings(present.values(), account)), findings)
 
 
 def _gone(name: str, attempts: Attempts, findings: IntegrityFindings) -> None:
@@ -277,14 +280,9 @@ def _report_files(
 
 
 def _unsealed(
-    paths: ExperimentPaths,
-    attempts: Sequence[tuple[RunPaths, StoredAttempt]],
-    findings: IntegrityFindings,
+    attempts: Sequence[tuple[RunPaths, StoredAttempt]], findings: IntegrityFindings
 ) -> None:
-    """Report ended attempts that the ledger lacks, unless a command is about to add them."""
-    # A running command adds its ended attempts soon.
-    if is_held(paths.lock):
-        return
+    """Report ended attempts that the ledger lacks."""
     findings.attempts += len(attempts)
     for run, attempt in attempts:
         name, path = run.folder.name, attempt.paths.journal
@@ -302,6 +300,17 @@ def _unsealed(
             f"{format_count(len(attempts), 'attempt')} of {join_first_names(names, 3)} ended and "
             f"{'is' if len(attempts) == 1 else 'are'} not in the ledger; repeating the command that "
             "made them enters them",
+        )
+
+
+def _unsealed_scorings(runs: Sequence[RunPaths], findings: IntegrityFindings) -> None:
+    """Report scores of the trusted code that the ledger lacks."""
+    if names := [run.folder.name for run in runs]:
+        findings.find(
+            RecordKind.UNSEALED,
+            f"{format_count(len(names), 'score')} of {join_first_names(names, 3)} "
+            f"{'is' if len(names) == 1 else 'are'} not in the ledger; the next 'rlexp propose' enters "
+            f"{'it' if len(names) == 1 else 'them'}",
         )
 
 

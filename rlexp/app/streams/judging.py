@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from signal import Signals
 
 from rlexp.app.streams.handed_scoring import order_scores
-from rlexp.app.streams.scoring import score_runs, scores_of
+from rlexp.app.streams.scoring import publish_scores, score_runs, scores_of
 from rlexp.app.streams.training import StreamTraining
 from rlexp.errors import RecordError
 from rlexp.executors.pull import Pull
@@ -35,8 +35,8 @@ from rlexp.stats.sequential.candidates import (
     judge,
 )
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import read_experiment
-from rlexp.store.scorings import write_scoring
 from rlexp.store.streams import append_to_stream
 from rlexp.store.sweeps import read_selection, read_trials, write_selection
 from rlexp.text import format_count
@@ -196,8 +196,7 @@ class Stream:
             return
         scored = self._scores(ended)
         self.enter(*scored)
-        for each in scored:
-            self._write_scoring(each)
+        publish_scores(self.paths, scored)
 
     def _scores(self, ended: Sequence[RunRecord]) -> list[ScoredRun]:
         """The scores of runs that have ended: by a worker where workers train, else here."""
@@ -208,16 +207,11 @@ class Stream:
         return score_runs(self.paths, ended, trusted, training.workspace, lean=self.lean)
 
     def repair_scorings(self, specs: Sequence[RunSpec]) -> None:
-        """Write the scores into the folders of runs where an earlier command was killed before."""
-        for spec in specs:
-            each = self.register.scored.get(spec.id)
-            if each is not None and not self.paths.run(spec.name).scoring.exists():
-                self._write_scoring(each)
-
-    def _write_scoring(self, scored: ScoredRun) -> None:
-        # A run that `rlexp rm` has removed must not become a folder without a run.
-        if self.paths.run(scored.run).spec.exists():
-            write_scoring(self.paths.run(scored.run), scored.evaluation)
+        """Write the scores of runs, and their checksums, where an earlier command was killed before."""
+        scored = (self.register.scored.get(spec.id) for spec in specs)
+        missing = [s for s in scored if s and not self.paths.run(s.run).scoring.exists()]
+        publish_scores(self.paths, missing)
+        LedgerWriter(self.paths).enter_late()
 
     def close(self) -> Selection:
         """Close the stream and write its selection once, before any test run exists."""

@@ -1,14 +1,15 @@
 """Scores repetitions of a stream's runs by the trusted code, as the runs themselves were scored."""
 
+import time
 from collections.abc import Sequence
 
-from rlexp.app.streams.scoring import score_runs
+from rlexp.app.streams.scoring import publish_scores, score_runs
 from rlexp.app.streams.training import open_checkouts
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.budget import LEAN
 from rlexp.records.run import RunRecord
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.scorings import write_scoring
+from rlexp.store.lease import hold
 from rlexp.store.streams import intact_stream, is_stream
 
 
@@ -38,5 +39,6 @@ def score_repetitions(
     lean = bool(beginning.operational.get(LEAN, True))
     with open_checkouts(workspace) as checkouts:
         trusted = checkouts.of(beginning.commit)
-        for scored in score_runs(repeated, candidates, trusted, workspace, lean=lean):
-            write_scoring(repeated.run(scored.run), scored.evaluation)
+        scored = score_runs(repeated, candidates, trusted, workspace, lean=lean)
+    with hold(repeated.lock, f"experiment {repeated.name}", now=time.time()):
+        publish_scores(repeated, scored)

@@ -17,6 +17,8 @@ from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.stream import ScoredRun
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.scorings import write_scoring
 from rlexp.temporary_folders import scratch
 
 MODULE = "rlexp.app.streams.scoring_process"
@@ -142,6 +144,18 @@ def _scored(record: RunRecord, policy: str | None, answer: Mapping[str, Any] | N
         score=score,
         problem=problem,
     )
+
+
+def publish_scores(paths: ExperimentPaths, scored: Sequence[ScoredRun]) -> None:
+    """Write scores into the folders of their runs, and then enter the checksums in the ledger.
+
+    This process holds the lock of the experiment.
+    """
+    # A run that `rlexp rm` has removed must not become a folder without a run.
+    present = [(run, each) for each in scored if (run := paths.run(each.run)).spec.exists()]
+    for run, each in present:
+        write_scoring(run, each.evaluation)
+    LedgerWriter(paths).enter_scorings(run for run, _ in present)
 
 
 def scores_of(specs: Sequence[RunSpec], scored: Mapping[str, ScoredRun]) -> Iterator[float | None]:

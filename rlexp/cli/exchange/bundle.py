@@ -74,9 +74,10 @@ def bundle(
     'rlexp verify FILE'. The same records give the same bytes. Title, authors and license come from the
     options, or from CITATION.cff in this folder. The exit code is 1 if a record is not what was written.
     """
-    from rlexp.app.commands.exchange.bundle import BundleRequest
+    from rlexp.app.bundling.plan import BundleRequest
     from rlexp.app.commands.exchange.bundle import bundle as use_case
     from rlexp.cli.exit_codes import exit_code
+    from rlexp.cli.observer import TerminalObserver
 
     request = BundleRequest(
         experiments=tuple(experiments),
@@ -94,8 +95,9 @@ def bundle(
         force=force,
         dry_run=dry_run,
     )
-    result = use_case(request, current_workspace(allow_import))
-    show_result(result, console_for(as_json=as_json), bundle_lines)
+    console = console_for(as_json=as_json)
+    result = use_case(request, current_workspace(allow_import), TerminalObserver(console))
+    show_result(result, console, bundle_lines)
     raise typer.Exit(exit_code(complete=result.faultless, interrupted=None))
 
 

@@ -264,6 +264,8 @@ def test_a_citation_file_of_the_workspace_is_used(folder: Path) -> None:
         (("--author", "Ada <someone>"), "is no author"),
         (("--license", "see file"), "is no SPDX identifier"),
         (("--published", "31.1.2027"), "is no day"),
+        (("--published", "2027-02-31"), "is no day"),
+        (("--published", "20270131"), "is no day"),
         (("--output", "runs/alpha.zip"), "inside the folder of the records"),
         (("--phase", "tset"), "there is no phase 'tset'"),
         (("--set", "nothing=1"), "nothing"),

@@ -23,10 +23,12 @@ from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.executors import local
+from rlexp.records.ledger import SealedScoring
 from rlexp.records.stream import ScoredRun, StreamBeginning, plain_line
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
+from rlexp.store.ledger import read_ledger
 from rlexp.store.runs import read_experiment, read_run
 from rlexp.store.streams import append_to_stream, read_stream
 
@@ -38,6 +40,7 @@ WORDS = (
 BETTER = ("algorithm.learning_rate=3e-2", "algorithm.n_epochs=20")
 
 
+DIFFERS = "differs from the ledger"
 COUNTS = ("n", "won", "lost")
 """Columns of the table of candidates that are counts of seeds."""
 
@@ -211,6 +214,14 @@ def test_a_stream_is_bundled_with_its_register(
     assert any("stream s: 1 candidate, 1 decision" in line for line in lines)
     register = folder / "bundle/runs/s/candidates.jsonl"
     assert copied.candidates.read_bytes() == register.read_bytes()
+    (ledger,) = json.loads((folder / "bundle/bundle.json").read_text())["ledgers"]
+    assert read_stream(copied).head == ledger["candidates"]
+    whole = register.read_bytes()
+    register.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    sum_again(folder / "bundle")
+    code, lines = verified(folder)
+    assert (1, True) == (code, any(line.startswith("other head: a register") for line in lines))
+    register.write_bytes(whole)
     replace_text(register, '"state":"kept"', '"state":"discarded"')
     sum_again(folder / "bundle")
     code, lines = verified(folder)
@@ -279,6 +290,48 @@ def test_a_changed_score_in_a_run_is_found(copied: ExperimentPaths) -> None:
     verified = typed(copied.folder.parents[1], "verify", "s")
     assert 1 == verified.code
     assert "is not the score in the register" in verified.out
+
+
+def test_an_edited_score_is_named_wherever_it_is_shown(copied: ExperimentPaths) -> None:
+    """The ledger holds the sum of every `scoring.json`, so that each command names the run that differs."""
+    folder = copied.folder.parents[1]
+    run = next(run for run in copied.runs() if run.scoring.exists())
+    for words in (("ls", "s"), ("show", "s"), ("compare", "s", "--phase", "tuning")):
+        printed = typed(folder, *words)
+        assert DIFFERS not in printed.out + printed.err
+    run.scoring.write_text(run.scoring.read_text().replace('"step": 256', '"step": 255'))
+    for words in (("ls", "s"), ("show", "s"), ("compare", "s", "--phase", "tuning")):
+        printed = typed(folder, *words)
+        shown = " ".join(f"{printed.out} {printed.err}".split())
+        assert f"1 run {DIFFERS} ({run.folder.name})" in shown
+    verified = typed(folder, "verify", "s")
+    assert f"edited: s/{run.folder.name}: scoring.json is not what was written" in verified.out
+    run.scoring.unlink()
+    assert (
+        f"missing: s/{run.folder.name}: scoring.json is gone" in typed(folder, "verify", "s").out
+    )
+
+
+def test_a_kill_before_the_sum_of_a_score_is_no_fault(
+    copied: ExperimentPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A score that a killed command did not enter is named, is no fault, and is entered by the next command."""
+    warm_up(monkeypatch, separate_process)
+    ledger = read_ledger(copied)
+    assert ledger is not None
+    scored = sum(run.scoring.exists() for run in copied.runs())
+    assert scored == sum(isinstance(e, SealedScoring) for e in ledger.entries)
+    lines = copied.ledger.read_bytes().splitlines(keepends=True)
+    assert b'"kind":"scoring"' in lines[-1]
+    copied.ledger.write_bytes(b"".join(lines[:-1]))
+    opened = copied.candidates.read_bytes().splitlines(keepends=True)
+    copied.candidates.write_bytes(b"".join(opened[:-1]))
+    folder = copied.folder.parents[1]
+    verified = typed(folder, "verify", "s")
+    assert (0, True) == (verified.code, "1 score of" in verified.out), verified.out
+    assert 0 == rlexp(folder, "propose", "s", "--continue", "-q").code
+    assert lines[-1] in copied.ledger.read_bytes().splitlines(keepends=True)
+    assert "unsealed" not in typed(folder, "verify", "s").out
 
 
 def test_seeds_that_can_keep_nothing_are_refused(tmp_path: Path) -> None:

@@ -1,58 +1,56 @@
 """`rlexp bundle`: writes what a paper needs of a study, as one archive that anybody can check."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import file_digest
 from pathlib import Path
 from typing import ClassVar
 
 from rlexp.app.bundling.code import pack_code
 from rlexp.app.bundling.documents import CITATION, CODE, BundledStudy, write_documents
+from rlexp.app.bundling.plan import (
+    BundlePlan,
+    BundleRequest,
+    check_free,
+    plan_bundle,
+    refuse_running,
+)
 from rlexp.app.bundling.record_files import (
-    RecordFiles,
     copy_file,
-    record_files,
     settings_files,
 )
 from rlexp.app.bundling.recorded_versions import needed_packages, read_versions
-from rlexp.app.bundling.studies import bundled_studies, last_day, specs_of
+from rlexp.app.bundling.studies import bundled_studies, specs_of
 from rlexp.app.bundling.wheel import pack_wheel, wheel_name
 from rlexp.app.commands.exchange.bundle_reports import (
     can_draw,
     compute_bundled_report,
     computing_versions,
     render_bundled_report,
-    report_folder,
     unpacked_workspace,
 )
 from rlexp.app.commands.exchange.verify import Verification, verify
+from rlexp.app.commands.judge.report import report_folder
 from rlexp.app.observer import Observer
-from rlexp.app.reading.experiment_scan import ExperimentScan, survey
+from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reporting.build import read_phase
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.config.citation import CITATION_FILE, read_citation
-from rlexp.errors import ConfigError, HeldError, RecordError, RlexpError
+from rlexp.config.citation import CITATION_FILE
+from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.run import State
-from rlexp.store.bundle_archive import write_archive
+from rlexp.store.bundle_archive import ARCHIVE, sha256_of, write_archive
 from rlexp.store.bundle_manifest import (
     BUNDLE_MANIFEST,
     BundledFile,
     BundledLedger,
     BundledReport,
     BundleManifest,
-    CitedAuthor,
-    DeclaredStudy,
 )
 from rlexp.store.files import sync
-from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import is_held
 from rlexp.store.left_out import left_out_bytes
 from rlexp.store.looks import read_looks
 from rlexp.store.schemas import writer
@@ -60,52 +58,11 @@ from rlexp.store.secrets import secret_values
 from rlexp.temporary_folders import scratch
 from rlexp.text import format_count, join_first_names, join_names
 
-ARCHIVE = ".zip"
-OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".ZIP")
-"""Ends of names that would mislead readers of the folder which is written for every other name."""
 SCRATCH = ".rlexp-bundle-"
 """The beginning of the hidden folder beside the output in which a bundle is made."""
-AUTHOR = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(<(?P<orcid>[^<>]+)>)?")
-ORCID = re.compile(r"(https://orcid\.org/)?(?P<digits>(\d{4}-){3}\d{3}[\dX])", re.ASCII)
-LICENSE = re.compile(r"[A-Za-z0-9.+-]{1,80}", re.ASCII)
-DAY = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII)
-LONGEST_TITLE = 500
 DRAWING = "matplotlib"
 SHORTEST_SECRET = 8
 """Characters from which on a secret value is searched for in the records."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleRequest:
-    """The experiments to bundle, and what the authors declare.
-
-    Attributes:
-        experiments: The experiments of the study.
-        output: The archive (`NAME.zip`) or the new folder; None is `EXPERIMENT.zip` in the workspace.
-        models: Whether policies are bundled too.
-        code: Whether the repository of the study is bundled too, with its history.
-        phase: The phase of the reports; None chooses as `rlexp report` does.
-        overrides: Changed settings of the reports.
-        title: The title of the study; None is that of `CITATION.cff`, or the names of the experiments.
-        authors: The authors, each as `NAME` or `NAME <ORCID>`.
-        license: The license of the records (SPDX identifier).
-        published: The day of publication (`YYYY-MM-DD`); None is the day of the last record.
-        force: Whether another bundle at the output is replaced.
-        dry_run: Whether nothing is written.
-    """
-
-    experiments: tuple[str, ...]
-    output: str | None = None
-    models: bool = False
-    code: bool = False
-    phase: str | None = None
-    overrides: tuple[str, ...] = ()
-    title: str | None = None
-    authors: tuple[str, ...] = ()
-    license: str | None = None
-    published: str | None = None
-    force: bool = False
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,30 +134,6 @@ class WrittenBundle(Displayed):
 
 
 @dataclass(frozen=True, slots=True)
-class BundlePlan:
-    """What goes into a bundle.
-
-    Attributes:
-        request: The request.
-        workspace: The workspace of the experiments.
-        output: The archive or the folder.
-        records: The files of each experiment.
-        declared: What the authors declare.
-    """
-
-    request: BundleRequest
-    workspace: Workspace
-    output: Path
-    records: Mapping[ExperimentPaths, RecordFiles]
-    declared: DeclaredStudy
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether the output is a zip archive."""
-        return self.output.suffix == ARCHIVE
-
-
-@dataclass(frozen=True, slots=True)
 class StagedStudy:
     """A bundle that is complete in its hidden folder.
 
@@ -229,10 +162,10 @@ def bundle(
         RlexpError: An experiment is unknown or under way, an option is wrong, a file holds a secret of
             the environment, or the output cannot be written. Nothing is at the output then.
     """
-    plan = _plan(request, workspace)
+    plan = plan_bundle(request, workspace)
     if request.dry_run:
         return _outline(plan)
-    _check_free(plan)
+    check_free(plan)
     if observer is not None:
         observer.note(f"bundling {join_names(request.experiments)}")
     _count_looks(plan)
@@ -248,121 +181,6 @@ def bundle(
         raise ConfigError(
             f"{plan.output} cannot be written: {reason}; name another --output", code="unwritable"
         ) from error
-
-
-def _plan(request: BundleRequest, workspace: Workspace) -> BundlePlan:
-    read_phase(request.phase)
-    workspace.make_allowed_importable()
-    names = list(dict.fromkeys(request.experiments))
-    experiments = [workspace.experiment(name) for name in names]
-    for paths in experiments:
-        _refuse_running(paths)
-    scans = [survey(paths) for paths in experiments]
-    for scan in scans:
-        _refuse_unfit(scan)
-    default = "+".join(paths.name for paths in experiments)[:80] + ARCHIVE
-    output = workspace.folder / (request.output or default)
-    _check_output(output, request, workspace)
-    return BundlePlan(
-        replace(request, experiments=tuple(paths.name for paths in experiments)),
-        workspace,
-        output,
-        {paths: record_files(paths, models=request.models) for paths in experiments},
-        _declared(request, workspace, scans),
-    )
-
-
-def _refuse_running(paths: ExperimentPaths) -> None:
-    if is_held(paths.lock):
-        raise HeldError(
-            f"a command trains runs of {paths.name} at this moment: wait for its end, or cancel it: "
-            f"rlexp cancel {shlex.quote(paths.name)}",
-            command=shlex.join(["rlexp", "cancel", paths.name]),
-        )
-
-
-def _refuse_unfit(scan: ExperimentScan) -> None:
-    records = [run.stored.record for run in scan.runs if run.stored is not None]
-    running = [r for r in records if r.state is State.RUNNING]
-    if running:
-        raise HeldError(
-            f"{format_count(len(running), 'run')} of {scan.paths.name} {'is' if len(running) == 1 else 'are'} "
-            f"under way: wait for the end; 'rlexp status {scan.paths.name}' shows it"
-        )
-    if not any(r.attempts for r in records):
-        raise RecordError(f"{scan.paths.name} has no run yet, so that there is nothing to bundle")
-
-
-def _check_output(output: Path, request: BundleRequest, workspace: Workspace) -> None:
-    records = workspace.layout.root.resolve()
-    if output.suffix in OTHER_ARCHIVES:
-        raise ConfigError(
-            f"--output={request.output} is no name of a zip archive: name it "
-            f"{output.name.partition('.')[0]}{ARCHIVE}, or name a folder"
-        )
-    if "\0" in str(output) or output.name in {"", ".."}:
-        raise ConfigError(f"--output={request.output!r} is not the name of a file or folder")
-    if output.is_symlink():
-        raise ConfigError(
-            f"{output} is a link, and nothing is written through links: name another --output"
-        )
-    if output.resolve().is_relative_to(records) or records.is_relative_to(output.resolve()):
-        raise ConfigError(
-            f"--output={request.output} is inside the folder of the records: name a path outside {records}"
-        )
-
-
-def _check_free(plan: BundlePlan) -> None:
-    """Refuse an output that would be replaced; an archive with the same bytes is found out later."""
-    if plan.is_archive:
-        if plan.output.is_dir():
-            raise ConfigError(f"{plan.output} is a folder: name another --output")
-        return
-    if not plan.output.exists():
-        return
-    replaceable = plan.output.is_dir() and (plan.output / BUNDLE_MANIFEST).is_file()
-    if not (replaceable and plan.request.force):
-        more = ", or replace it with --force" if replaceable else ""
-        raise ConfigError(f"{plan.output} exists: name another --output{more}")
-
-
-def _declared(
-    request: BundleRequest, workspace: Workspace, scans: Sequence[ExperimentScan]
-) -> DeclaredStudy:
-    """What the options say, else what `CITATION.cff` of the workspace says."""
-    citation = read_citation(workspace.folder)
-    typed = request.title or request.authors or request.license or request.published
-    authors = tuple(map(_author, request.authors)) or tuple(
-        CitedAuthor(name, orcid) for name, orcid in (citation.authors if citation else ())
-    )
-    title = request.title or (citation.title if citation else None)
-    names = join_names(scan.paths.name for scan in scans)
-    identifier = request.license or (citation.license if citation else None)
-    published = request.published or (citation.published if citation else None)
-    if identifier is not None and not LICENSE.fullmatch(identifier):
-        raise ConfigError(f"--license {identifier!r:.80} is no SPDX identifier, such as CC-BY-4.0")
-    if published is not None and not DAY.fullmatch(published):
-        raise ConfigError(f"--published {published!r:.80} is no day: write it as 2027-01-31")
-    if title is not None and len(title) > LONGEST_TITLE:
-        raise ConfigError(f"--title has more than {LONGEST_TITLE} characters")
-    return DeclaredStudy(
-        title=title or f"Records of {names}",
-        authors=authors,
-        license=identifier,
-        published=published or last_day(scans),
-        citation=citation is not None and not typed,
-    )
-
-
-def _author(text: str) -> CitedAuthor:
-    match = AUTHOR.fullmatch(text.strip())
-    orcid = ORCID.fullmatch(match["orcid"]) if match and match["orcid"] else None
-    if match is None or (match["orcid"] and orcid is None) or len(text) > LONGEST_TITLE:
-        raise ConfigError(
-            f"--author {text!r:.80} is no author: write a name, or a name and an ORCID: "
-            "'Ada Example <0000-0002-1825-0097>'"
-        )
-    return CitedAuthor(match["name"], f"https://orcid.org/{orcid['digits']}" if orcid else None)
 
 
 def _count_looks(plan: BundlePlan) -> None:
@@ -383,11 +201,15 @@ def _stage(plan: BundlePlan, folder: Path) -> StagedStudy:
     versions, places = read_versions([scan.paths for scan in scans])
     reports, files, remarks = _reports(plan, staged)
     verification = verify(None, None, staged)
+    registers = {stream.study: stream.head for stream in verification.streams}
     specs = [spec for scan in scans for spec in specs_of(scan)]
     code, missing_code = _code(plan, folder, places.commits)
     manifest = BundleManifest(
         writer=writer(),
-        ledgers=tuple(BundledLedger(study.experiment, study.head) for study in studies),
+        ledgers=tuple(
+            BundledLedger(study.experiment, study.head, registers.get(study.experiment))
+            for study in studies
+        ),
         looks=verification.looks.head if verification.looks else None,
         protocols=verification.protocols.head if verification.protocols else None,
         reports=tuple(reports),
@@ -434,7 +256,7 @@ def _copy_records(plan: BundlePlan, folder: Path) -> None:
         if files.policies:
             target.left_out.write_bytes(left_out_bytes(files.policies))
         # A command that began meanwhile may have changed files of which some are copied.
-        _refuse_running(paths)
+        refuse_running(paths)
     for register in (plan.workspace.layout.looks, plan.workspace.layout.protocols):
         if register.exists():
             copy_file(register, layout.root / register.name)
@@ -452,11 +274,11 @@ def _reports(
     names = request.experiments
     reports, files, remarks = list[BundledReport](), dict[str, bytes](), list[str]()
     for targets in [*((name,) for name in names), *([names] if len(names) > 1 else [])]:
-        asked = BundledReport(
+        requested = BundledReport(
             report_folder(targets), targets, request.phase or "", request.overrides
         )
         try:
-            computed = compute_bundled_report(asked, staged)
+            computed = compute_bundled_report(requested, staged)
         except RlexpError as error:
             # Experiments of one study may be impossible to compare, as with unequal budgets.
             if len(targets) == 1:
@@ -538,8 +360,6 @@ def _summed(folder: Path) -> Iterator[BundledFile]:
         if not path.is_file():
             continue
         name = path.relative_to(folder).as_posix()
-        with path.open("rb") as file:
-            digest = file_digest(file, "sha256").hexdigest()
         if secrets:
             content = path.read_bytes()
             if any(secret in content for secret in secrets):
@@ -547,7 +367,7 @@ def _summed(folder: Path) -> Iterator[BundledFile]:
                     f"{name} holds the value of a secret variable of this environment, and a bundle is "
                     "public: remove the run, or unset a variable that is no secret"
                 )
-        yield BundledFile(name, path.stat().st_size, digest)
+        yield BundledFile(name, path.stat().st_size, sha256_of(path))
 
 
 def _publish(plan: BundlePlan, staged: StagedStudy, folder: Path, hidden: Path) -> WrittenBundle:
@@ -556,8 +376,8 @@ def _publish(plan: BundlePlan, staged: StagedStudy, folder: Path, hidden: Path) 
     if plan.is_archive:
         packed = hidden / f"packed{ARCHIVE}"
         write_archive(packed, folder, paths)
-        sha256, size = _sum_of(packed), packed.stat().st_size
-        unchanged = plan.output.is_file() and _sum_of(plan.output) == sha256
+        sha256, size = sha256_of(packed), packed.stat().st_size
+        unchanged = plan.output.is_file() and sha256_of(plan.output) == sha256
         if plan.output.exists() and not unchanged and not plan.request.force:
             raise ConfigError(
                 f"{plan.output} exists with other content: name another --output, or replace it with "
@@ -568,7 +388,7 @@ def _publish(plan: BundlePlan, staged: StagedStudy, folder: Path, hidden: Path) 
             sync(packed)
             packed.replace(plan.output)
     else:
-        sha256, unchanged = _sum_of(folder / BUNDLE_MANIFEST), False
+        sha256, unchanged = sha256_of(folder / BUNDLE_MANIFEST), False
         size = sum((folder / path).stat().st_size for path in paths)
         for path in paths:
             sync(folder / path)
@@ -577,11 +397,6 @@ def _publish(plan: BundlePlan, staged: StagedStudy, folder: Path, hidden: Path) 
         folder.rename(plan.output)
     sync(plan.output.parent)
     return _outcome(plan, staged, sha256, size, len(paths), unchanged=unchanged)
-
-
-def _sum_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def _outcome(
@@ -660,26 +475,5 @@ def _outline(plan: BundlePlan) -> WrittenBundle:
         left_out=_left_out(plan),
         remarks=(),
         faultless=True,
-        next=(NextCommand(why="write it", command=shlex.join(_words(plan))),),
+        next=(NextCommand(why="write it", command=shlex.join(plan.command)),),
     )
-
-
-def _words(plan: BundlePlan) -> list[str]:
-    """The words of the command that writes a plan."""
-    request = plan.request
-    options = {
-        "--output": request.output,
-        "--title": request.title,
-        "--license": request.license,
-        "--published": request.published,
-        "--phase": request.phase,
-    }
-    switches = {"--models": request.models, "--code": request.code, "--force": request.force}
-    lists = {"--author": request.authors, "--set": request.overrides}
-    return [
-        *("rlexp", "bundle", *request.experiments),
-        *(word for name, value in options.items() if value for word in (name, value)),
-        *(word for name, values in lists.items() for v in values for word in (name, v)),
-        *(name for name, given in switches.items() if given),
-        *plan.workspace.permission,
-    ]

@@ -21,9 +21,6 @@ COMPUTING = ("rlexp", "numpy", "scipy", "jinja2", "matplotlib")
 """Packages whose versions can change a number, a page or a figure."""
 DATA, FIGURES, TABLES = "data", "figures", "tables"
 NUMBERS, REPORT_PAGE = "report.json", "report.html"
-REPORTS = "reports"
-LONGEST_NAME = 80
-"""Most characters of the name of a report's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,6 @@ def compute_bundled_report(report: BundledReport, workspace: Workspace) -> Compu
     evidence, document = compute_report(request, parts, workspace)
     chosen = BundledReport(report.folder, report.targets, str(evidence.phase), report.overrides)
     return ComputedReport(chosen, evidence, document)
-
-
-def report_folder(targets: Sequence[str]) -> str:
-    """The folder of a report, which `rlexp report` uses too."""
-    return f"{REPORTS}/{'+'.join(targets)[:LONGEST_NAME]}"
 
 
 def render_bundled_report(

@@ -21,12 +21,10 @@ from rlexp.app.bundling.wheel import pack_wheel
 from rlexp.app.commands.exchange.bundle_reports import (
     FIGURES,
     NUMBERS,
-    REPORTS,
     can_draw,
     compute_bundled_report,
     computing_versions,
     render_bundled_report,
-    report_folder,
     unpacked_workspace,
 )
 from rlexp.app.commands.exchange.verify import (
@@ -36,6 +34,7 @@ from rlexp.app.commands.exchange.verify import (
     hexadecimal,
     verify,
 )
+from rlexp.app.commands.judge.report import REPORTS, report_folder
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.results import Displayed, Schema
 from rlexp.app.streams.verification import VerifiedStream
@@ -43,14 +42,13 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.installation_way import install_command
 from rlexp.records.integrity import SHORT
-from rlexp.store.bundle_archive import StagedBundle, is_bundle, stage_bundle
+from rlexp.store.bundle_archive import ARCHIVE, StagedBundle, is_bundle, stage_bundle
 from rlexp.store.bundle_manifest import BUNDLE_MANIFEST, BundledReport
 from rlexp.store.ledger import read_ledger
 from rlexp.store.schemas import writer
 from rlexp.temporary_folders import scratch
 from rlexp.text import format_count, join_first_names, join_names
 
-ARCHIVE = ".zip"
 SCRATCH = "rlexp-verify-"
 RECORDS_FOLDER, SETTINGS_FOLDER = "runs/", "conf/"
 CLOSE = 1e-9
@@ -235,9 +233,11 @@ def _verified(
     manifest = staged.manifest
     records = verify(None, None, unpacked, looks_head=looks_head, protocols_head=protocols_head)
     findings = [*_on_files(staged), *_on_heads(staged, records.experiments, unpacked, heads)]
-    if (manifest.looks, manifest.protocols) != (
+    named = {e.experiment: e.candidates for e in manifest.ledgers if e.candidates is not None}
+    if (manifest.looks, manifest.protocols, named) != (
         records.looks.head if records.looks else None,
         records.protocols.head if records.protocols else None,
+        {stream.study: stream.head for stream in records.streams},
     ):
         findings.append(
             _finding(
@@ -393,11 +393,18 @@ def _on_versions(
 
 def _follows(unpacked: Workspace, path: str, content: bytes) -> bool:
     """Whether a file has this content; numbers of CSV may differ by rounding."""
+    stored = _stored(unpacked, path)
+    return stored == content or (
+        stored is not None and path.endswith(".csv") and _is_close(stored, content)
+    )
+
+
+def _stored(unpacked: Workspace, path: str) -> bytes | None:
+    """The content of a file of the bundle; None where it cannot be read."""
     try:
-        stored = (unpacked.folder / path).read_bytes()
+        return (unpacked.folder / path).read_bytes()
     except OSError:
-        return False
-    return stored == content or (path.endswith(".csv") and _is_close(stored, content))
+        return None
 
 
 def _is_close(stored: bytes, computed: bytes) -> bool:
@@ -422,13 +429,6 @@ def _uncomputed(report: BundledReport) -> RecomputedReport:
     return RecomputedReport(
         folder=report.folder, phase=report.phase, numbers=0, equal=0, rounded=0, files=0
     )
-
-
-def _is_same(unpacked: Workspace, path: str, content: bytes) -> bool:
-    try:
-        return (unpacked.folder / path).read_bytes() == content
-    except OSError:
-        return False
 
 
 def _on_numbers(folder: str, difference: "ReportDifference") -> Iterator[BundleFinding]:
@@ -474,7 +474,7 @@ def _on_documents(
         yield _finding(BundleFault.UNCHECKED, f"the documents could not be written again: {error}")
         return
     for path, content in documents.items():
-        if path in listed and not _is_same(unpacked, path, content):
+        if path in listed and _stored(unpacked, path) != content:
             yield _finding(BundleFault.REMADE, f"{path} does not follow from the records", path)
     for path in sorted({*documents, *written} - set(listed)):
         yield _finding(BundleFault.MISSING, f"{path} is not in the manifest", path)
@@ -492,7 +492,7 @@ def _on_documents(
 
 def _is_own_wheel(unpacked: Workspace, path: str) -> bool:
     try:
-        return _is_same(unpacked, path, pack_wheel())
+        return _stored(unpacked, path) == pack_wheel()
     except OSError:
         return False
 

@@ -55,6 +55,8 @@ STAGED = 7
 
 Seven labels have 21 pairs. From 16 pairs on, only one table shows these intervals.
 """
+REPORTS = "reports"
+"""The folder of reports in a workspace."""
 LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
 IGNORED = frozenset(
@@ -480,8 +482,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _folder(workspace: Workspace, evidence: Evidence) -> Path:
-    name = "+".join(e.name for e in evidence.experiments)[:LONGEST_NAME]
-    return workspace.folder / "reports" / name
+    return workspace.folder / report_folder([e.name for e in evidence.experiments])
+
+
+def report_folder(experiments: Sequence[str]) -> str:
+    """The folder of the report of some experiments, relative to their workspace."""
+    return f"{REPORTS}/{'+'.join(experiments)[:LONGEST_NAME]}"
 
 
 def _digest(

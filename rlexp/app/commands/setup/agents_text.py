@@ -15,16 +15,17 @@ command below is executed by a test of rlexp.
    `rlexp run`, only for configurations that you have decided on. Each configuration whose test scores are seen is
    counted as a look, and the count is printed and reported; it cannot be taken back.
 2. **Report what the tool says.** Give the verdict with its number of runs and its test. An undecided pair is
-   undecided: name the difference that its seeds could find, and do not repeat with other seeds until it fits.
+   undecided: name the smallest difference that its seeds could find. Do not repeat it with other seeds until you like
+   the answer.
 3. **Failed and missing runs belong to the result.** Name them. A run that failed has no score.
 4. **Remove nothing.** `rlexp rm` and `rlexp gc` are for people, and so is everything under `runs/`: no file there is
    edited by hand. `rlexp verify` notices it.
 5. **Do not grant yourself permission.** Where a command asks for `--allow-import PACKAGE`, code that a file names would
-   be executed. Ask the user; a look at the code comes first.
+   be executed. Ask the user, who reads the code first.
 
 ## Try
 
-Look up words before you guess them, check the environment, and see the plan before anything is trained:
+Look up the names of settings and never guess them, check the environment, and see the plan before anything is trained:
 
 ```console
 $ rlexp config list environment --json
@@ -92,13 +93,14 @@ $ rlexp status --json
 | exit code | meaning |
 |---|---|
 | 0 | everything that was asked for is complete |
-| 1 | something failed or is missing |
+| 1 | something failed or is missing; `verify` has found a record that is not what was written |
 | 2 | the command or the configuration is wrong |
-| 3 | a check of `--strict` or `verify` failed |
+| 3 | a check failed: of `doctor`, or of `--strict` |
 | 4 | `rlexp gate`: worse than the baseline by more than the margin |
 | 5 | `rlexp gate`: undecided within its time; `rlexp propose`: undecided with its seeds |
 | 6 | `rlexp propose`: discarded |
 | 69 | a tracker's service does not answer |
+| 70 | the processes that execute runs could not be started |
 | 75 | stopped by a scheduler before its time limit: give the same command again |
 | 130, 143 | interrupted: give the same command again |
 
