@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import optuna
-from landscape_searches import Draws
+from landscape_searches import SearchDraws
 from landscape_table import Landscape
 from optuna.pruners import BasePruner, HyperbandPruner, NopPruner
 from optuna.trial import TrialState
@@ -46,7 +46,9 @@ class Tried:
     runs: float
 
 
-def baseline_winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...]) -> list[float]:
+def baseline_winners(
+    baseline: Baseline, draws: SearchDraws, budgets: tuple[int, ...]
+) -> list[float]:
     """The true score of the configuration with the best value within each budget."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -57,7 +59,7 @@ def baseline_winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...])
         optuna.logging.set_verbosity(before)
 
 
-def _winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...]) -> list[float]:
+def _winners(baseline: Baseline, draws: SearchDraws, budgets: tuple[int, ...]) -> list[float]:
     winners = []
     spent, best = 0.0, Tried(draws.default, -np.inf, 0.0)
     search = _search(baseline, draws)
@@ -73,7 +75,7 @@ def _winners(baseline: Baseline, draws: Draws, budgets: tuple[int, ...]) -> list
     return winners
 
 
-def _search(baseline: Baseline, draws: Draws) -> Iterator[Tried]:
+def _search(baseline: Baseline, draws: SearchDraws) -> Iterator[Tried]:
     landscape = draws.landscape
     study = optuna.create_study(
         direction="maximize",
@@ -120,7 +122,7 @@ def _suggested(trial: optuna.Trial, parameter: Parameter) -> object:
 
 
 def _run(
-    study: optuna.Study, trial: optuna.Trial, baseline: Baseline, draws: Draws, row: int
+    study: optuna.Study, trial: optuna.Trial, baseline: Baseline, draws: SearchDraws, row: int
 ) -> Tried:
     curve = draws.landscape.returns[row, draws.order[0]]
     if baseline.hyperband:

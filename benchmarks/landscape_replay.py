@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from landscape_draws import RepeatDraws
 from landscape_runs import configuration, journal, stopped_journal
 from landscape_snapping import Snapping
 from landscape_table import Landscape
-from numpy.typing import NDArray
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.search import Search, SearchProblem
@@ -49,14 +49,9 @@ class Replay:
     number: int
 
     @cached_property
-    def order(self) -> NDArray[np.int64]:
-        """The seeds of the landscape in the order of use, tuning seeds first."""
-        return self._generator(0).permutation(self.landscape.returns.shape[1])
-
-    @cached_property
-    def default(self) -> int:
-        """The configuration of trial 0, which is the same for every tuner."""
-        return int(self._generator(1).integers(len(self.landscape.rows)))
+    def draws(self) -> RepeatDraws:
+        """The order of the seeds and the default configuration."""
+        return RepeatDraws(self.landscape, self.number)
 
     @property
     def steps(self) -> int:
@@ -66,12 +61,12 @@ class Replay:
     @cached_property
     def seed_plan(self) -> SeedPlan:
         """The seed plan: tuning seeds, no selection seeds, and all other seeds for the test."""
-        tests = len(self.order) - self.seeds
+        tests = len(self.draws.order) - self.seeds
         return SeedPlan(root=0, tuning=self.seeds, selection=0, test=tests)
 
     def seed(self, phase: Phase, index: int) -> int:
         """The seed of the landscape for a seed of the plan."""
-        return int(self.order[index + (self.seeds if phase is Phase.TEST else 0)])
+        return int(self.draws.order[index + (self.seeds if phase is Phase.TEST else 0)])
 
     def question(self) -> SearchProblem:
         """The fixed settings of the search."""
@@ -81,7 +76,7 @@ class Replay:
             steps=self.steps,
             every=self.landscape.steps[0],
             objectives=Objectives(names=self.plan.objectives, aggregate=self.plan.aggregate),
-            default=self.landscape.rows[self.default],
+            default=self.landscape.rows[self.draws.default],
         )
 
     def problem(self) -> Problem:
@@ -92,9 +87,6 @@ class Replay:
             steps=self.steps,
             seed=self.number,
         )
-
-    def _generator(self, use: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.number, use])))
 
 
 @dataclass
@@ -169,7 +161,9 @@ def run(replay: Replay, workers: int = 1, generator: np.random.Generator | None 
         generator: Decides which of them comes to its next evaluation; without, the eldest does.
     """
     table = Table(replay)
-    snapping = Snapping(replay.tuner.open(replay.problem()), replay.landscape, replay.default)
+    snapping = Snapping(
+        replay.tuner.open(replay.problem()), replay.landscape, replay.draws.default
+    )
     search = Search(
         question=replay.question(), suggester=snapping, pruner=replay.pruner, one_by_one=True
     )
@@ -219,4 +213,4 @@ def _outcome(sweeping: SweepSource, table: Table) -> Outcome:
 
 
 def _test_score(replay: Replay, row: int) -> float:
-    return float(replay.landscape.scores[row, replay.order[replay.seeds :]].mean())
+    return float(replay.landscape.scores[row, replay.draws.order[replay.seeds :]].mean())

@@ -7,13 +7,12 @@ largest budget holds those of the smaller ones. A test compares it with `landsca
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
 import numpy as np
+from landscape_draws import RepeatDraws
 from landscape_snapping import Snapping
-from landscape_table import Landscape
 from numpy.typing import NDArray
 
 from rlexp.records.trial import Trial, TrialState
@@ -24,27 +23,8 @@ PROMOTED = 1 / 12
 TUNING_SEEDS = 5
 
 
-@dataclass(frozen=True)
-class Draws:
-    """The draws of one repeat on one landscape, the same for every tuner.
-
-    Attributes:
-        landscape: Where.
-        number: Decides the order of the seeds, the default configuration and the tuner's draws.
-    """
-
-    landscape: Landscape
-    number: int
-
-    @cached_property
-    def order(self) -> NDArray[np.int64]:
-        """The seeds of the landscape in the order of use, tuning seeds first."""
-        return self._generator(0).permutation(self.landscape.returns.shape[1])
-
-    @cached_property
-    def default(self) -> int:
-        """The configuration of trial 0."""
-        return int(self._generator(1).integers(len(self.landscape.rows)))
+class SearchDraws(RepeatDraws):
+    """The draws of a search in two stages, with the scores that they lead to."""
 
     @cached_property
     def tuning(self) -> NDArray[np.float64]:
@@ -59,9 +39,6 @@ class Draws:
         low, high = self.landscape.ends
         return np.asarray((scores - low) / (high - low))
 
-    def _generator(self, use: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.number, use])))
-
 
 def most_screened(runs: int) -> int:
     """The most trials that can be screened and promoted with a number of runs."""
@@ -71,7 +48,7 @@ def most_screened(runs: int) -> int:
     return screened
 
 
-def screened_rows(tuner: Tuner, draws: Draws, trials: int) -> list[int]:
+def screened_rows(tuner: Tuner, draws: SearchDraws, trials: int) -> list[int]:
     """The configurations that a tuner screens on the first seed, trial 0 first.
 
     Args:
@@ -95,7 +72,7 @@ def screened_rows(tuner: Tuner, draws: Draws, trials: int) -> list[int]:
     return rows
 
 
-def two_stage_winner(draws: Draws, rows: Sequence[int], runs: int) -> float:
+def two_stage_winner(draws: SearchDraws, rows: Sequence[int], runs: int) -> float:
     """The true score of the winner of a search in two stages.
 
     Args:
@@ -111,7 +88,7 @@ def two_stage_winner(draws: Draws, rows: Sequence[int], runs: int) -> float:
     return float(draws.test[winner])
 
 
-def _trial(draws: Draws, number: int, row: int) -> Trial:
+def _trial(draws: SearchDraws, number: int, row: int) -> Trial:
     score = float(draws.tuning[row, 0])
     failed = not math.isfinite(score)
     return Trial(

@@ -15,7 +15,7 @@ from pathlib import Path
 import landscapes
 import numpy as np
 from landscape_baselines import Baseline, baseline_winners
-from landscape_searches import Draws, screened_rows, two_stage_winner
+from landscape_searches import SearchDraws, screened_rows, two_stage_winner
 from landscape_table import Landscape, usable
 from numpy.typing import NDArray
 
@@ -23,14 +23,14 @@ RESULTS = Path(__file__).parent / "results" / "landscape_tuners.json"
 BUDGETS = landscapes.BUDGETS
 SCREENED = 144
 """Trials that the largest budget screens."""
-Search = Callable[[Draws], list[float]]
+Search = Callable[[SearchDraws], list[float]]
 """The true score of the winner at each budget."""
 
 
 def two_stages(name: str) -> Search:
     """A tuner of rlexp in two stages, with one search for all budgets."""
 
-    def search(draws: Draws) -> list[float]:
+    def search(draws: SearchDraws) -> list[float]:
         rows = screened_rows(landscapes.part("tuner", name), draws, SCREENED)
         return [two_stage_winner(draws, rows, runs) for runs in BUDGETS]
 
@@ -40,7 +40,7 @@ def two_stages(name: str) -> Search:
 def whole_sweeps(name: str) -> Search:
     """A tuner of rlexp that needs the engine: a sweep for each budget."""
 
-    def search(draws: Draws) -> list[float]:
+    def search(draws: SearchDraws) -> list[float]:
         contender = landscapes.Contender(tuner=name)
         outcomes = [
             landscapes.sweep(draws.landscape, contender, runs, draws.number) for runs in BUDGETS
@@ -75,7 +75,7 @@ def measure(name: str, tables: list[Landscape], repeats: int) -> NDArray[np.floa
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     rows = stored.get(name, [])
     while len(rows) < repeats:
-        rows.append([CONTENDERS[name](Draws(table, len(rows))) for table in tables])
+        rows.append([CONTENDERS[name](SearchDraws(table, len(rows))) for table in tables])
         # Another process may have added other contenders meanwhile.
         stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         RESULTS.write_text(json.dumps(stored | {name: rows}))

@@ -14,19 +14,27 @@ def main() -> None:
     if sys.platform == "win32":
         sys.stderr.write("rlexp: Windows cannot fork processes; use WSL instead\n")
         sys.exit(MISTAKE)
-    from rlexp.interrupts import remember_interrupts, was_interrupted
-
-    remember_interrupts()
     # The imports take a while. The command line itself reports a later Ctrl-C.
     try:
+        from rlexp.interrupts import remember_interrupts
+
+        remember_interrupts()
         from rlexp import cli
 
         cli.main()
-    except (Exception, KeyboardInterrupt) as error:
-        if not isinstance(error, KeyboardInterrupt) and not was_interrupted():
+    except KeyboardInterrupt:
+        _end_interrupted()
+    except Exception:
+        from rlexp.interrupts import was_interrupted
+
+        if not was_interrupted():
             raise
-        sys.stderr.write("rlexp: interrupted\n")
-        sys.exit(INTERRUPTED)
+        _end_interrupted()
+
+
+def _end_interrupted() -> None:
+    sys.stderr.write("rlexp: interrupted\n")
+    sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

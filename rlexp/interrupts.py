@@ -7,11 +7,12 @@ A command looks here before it starts runs, and when an error ends it.
 
 import signal
 import threading
-from dataclasses import dataclass
-from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
-@dataclass(slots=True)
 class InterruptMemory:
     """A handler of SIGINT that raises `KeyboardInterrupt`, as Python's own, and remembers it.
 
@@ -19,9 +20,12 @@ class InterruptMemory:
         has_interrupted: Whether a signal came.
     """
 
-    has_interrupted: bool = False
+    # No data class: nothing is remembered before this module is imported, and the module of data
+    # classes takes most of that time.
+    def __init__(self) -> None:
+        self.has_interrupted = False
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, number: int, frame: "FrameType | None") -> None:
         """Handle a signal.
 
         Raises:

@@ -134,11 +134,12 @@ def test_a_command_line_that_is_interrupted_while_it_is_parsed_says_so(
     assert (130, "rlexp: interrupted\n") == (printed.code, printed.err)
 
 
+@pytest.mark.parametrize("function", ["rlexp.interrupts.remember_interrupts", "rlexp.cli.main"])
 def test_an_interrupted_import_of_the_command_line_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], function: str
 ) -> None:
     """Ctrl-C while Python imports the command line gives one line and the same code."""
-    monkeypatch.setattr("rlexp.cli.main", interrupt)
+    monkeypatch.setattr(function, interrupt)
     with pytest.raises(SystemExit) as end:
         start()
     assert (130, "rlexp: interrupted\n") == (end.value.code, capsys.readouterr().err)

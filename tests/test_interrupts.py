@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from typer.core import TyperGroup
 
+from rlexp.__main__ import main as start
 from rlexp.app.execution.signals import collect_signals
 from rlexp.cli.application import make_app
 from rlexp.errors import Interrupted
@@ -55,6 +56,23 @@ def test_an_interrupt_that_became_an_error_is_no_mistake_of_the_user(
     monkeypatch.setattr(TyperGroup, "invoke", lambda *_: interrupt_in_a_library(), raising=False)
     with pytest.raises(Interrupted, match="interrupted"):
         make_app(("run",), ())(["run"], standalone_mode=False)
+
+
+def test_an_interrupt_that_became_an_error_of_an_import_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An import that turns Ctrl-C into another error ends the command in one line, with its code."""
+    monkeypatch.setattr("rlexp.cli.main", interrupt_in_a_library)
+    with pytest.raises(SystemExit) as end:
+        start()
+    assert (130, "rlexp: interrupted\n") == (end.value.code, capsys.readouterr().err)
+
+
+def test_an_error_without_an_interrupt_is_no_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of an import that no Ctrl-C caused is not reported as an interrupt."""
+    monkeypatch.setattr("rlexp.cli.main", lambda: int("full_key"))
+    with pytest.raises(ValueError, match="full_key"):
+        start()
 
 
 def test_an_ignored_interrupt_stays_ignored() -> None:

@@ -305,21 +305,23 @@ class PermutationGroup:
     @staticmethod
     def orders_of_one_task(resampling: Resampling, repetitions: int, runs: int) -> Indices:
         """The random orders of `drawn` for a pool on one task, of shape (repetitions, runs)."""
-        rows = max(1, BLOCK // runs)
-        return np.concatenate(
-            [
-                _random_orders(resampling, n, (runs,), min(rows, repetitions - n * rows))[0]
-                for n in range(-(-repetitions // rows))
-            ]
-        )
+        blocks = _blocks_of_orders(resampling, repetitions, (runs,))
+        return np.concatenate([orders for (orders,) in blocks])
 
     def drawn(self, resampling: Resampling, repetitions: int) -> Iterator[list[Indices]]:
         """Random orders of each task's pool, in blocks."""
         totals = tuple(pool.shape[-1] for pool in self.pools)
-        rows = max(1, BLOCK // sum(totals))
-        for first in range(0, repetitions, rows):
-            count = min(rows, repetitions - first)
-            yield _random_orders(resampling, first // rows, totals, count)
+        return _blocks_of_orders(resampling, repetitions, totals)
+
+
+def _blocks_of_orders(
+    resampling: Resampling, repetitions: int, totals: tuple[int, ...]
+) -> Iterator[list[Indices]]:
+    """Random orders of pools with these numbers of runs, in blocks."""
+    rows = max(1, BLOCK // sum(totals))
+    for first in range(0, repetitions, rows):
+        count = min(rows, repetitions - first)
+        yield _random_orders(resampling, first // rows, totals, count)
 
 
 def _largest_difference(

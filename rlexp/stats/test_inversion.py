@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _DistributionRequest:
     """A request for the distribution of a hypothetical difference.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Request:
     alpha: float | None
 
 
-Steps = Generator[_Request, PermutationDistribution, Result]
+Steps = Generator[_DistributionRequest, PermutationDistribution, Result]
 """A computation that asks for distributions."""
 
 
@@ -142,7 +142,7 @@ class DifferenceTest:
         """
         end, least = estimate + START * error, self._guard_distance(alpha)
         for _ in range(ITERATIONS):
-            distribution = yield _Request(end, alpha)
+            distribution = yield _DistributionRequest(end, alpha)
             distance = max(distribution.critical(alpha) * abs(error), least)
             if not isfinite(distance):
                 # The moved scores of both labels tie here; further away they do not.
@@ -172,7 +172,7 @@ class DifferenceTest:
 
     def _p(self, difference: float) -> Steps[float]:
         guarded = 0.0 if self.guard is None else t_test(self.guard, difference)
-        distribution = yield _Request(difference, None)
+        distribution = yield _DistributionRequest(difference, None)
         return max(distribution.p, guarded)
 
     def _guard_distance(self, alpha: float) -> float:

@@ -446,12 +446,12 @@ class Catalogue:
             self._new += 1
         return brief
 
-    def has_entered(self, run: RunPaths) -> bool:
-        """Whether this catalogue shows that all attempts of a run are in the ledger.
+    def has_entered(self, name: str) -> bool:
+        """Whether this catalogue shows that all attempts of the run `name` are in the ledger.
 
         It shows it for runs that it held unchanged, while the ledger is unchanged too.
         """
-        row, kept = self._rows.get(run.folder.name), self._kept.get(run.folder.name)
+        row, kept = self._rows.get(name), self._kept.get(name)
         return (
             row is not None
             and kept is not None
@@ -509,7 +509,9 @@ class Catalogue:
                 lambda s: self.records.entered(s.record.spec.name, s.record.attempts),
             )
             return {"ledger": [*stamp], **columns}
-        columns = columns_as_json(self._kept.values(), lambda s: self.has_entered(s.paths))
+        columns = columns_as_json(
+            self._kept.values(), lambda s: self.has_entered(s.record.spec.name)
+        )
         return {"ledger": self._ledger, **columns}
 
     def _provenance(self, run: RunPaths, record: RunRecord) -> bytes | None:

@@ -6,20 +6,17 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
-from torch import Tensor
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.checkpointing import CheckpointScheduler
-from rlexp.training.parameters import are_finite, checked_tensors, diverged_loss
+from rlexp.training.parameters import all_finite, diverged_loss
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import heartbeat_and_check_stop
 
 CHECK_EVERY = 100
 """Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""
-FIND_EVERY = 20
-"""Checks of the weights between two searches for the tensors to check, which learners rarely replace."""
 LONG_ROLLOUT = 100
 """Calls in a rollout; weights are checked at each rollout of at least this length."""
 
@@ -73,8 +70,6 @@ class Recorder(BaseCallback):
         # Evaluations up to the checkpoint are stored in it, so they are not repeated.
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
         self._next_evaluation = self._next_due()
-        self._checks = 0
-        self._checked: list[Tensor] = []
         self._rollouts = 0
         self._last_rollout = 0
 
@@ -109,7 +104,7 @@ class Recorder(BaseCallback):
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
-            self.check_numbers(fresh=False)
+            self.check_numbers()
 
     @property
     def _in_chunks(self) -> bool:
@@ -128,21 +123,11 @@ class Recorder(BaseCallback):
         """Report that the training is alive while no step is trained."""
         self._listener.beat(self.num_timesteps)
 
-    def _tensors(self, *, fresh: bool) -> list[Tensor]:
-        if fresh or self._checks % FIND_EVERY == 0:
-            self._checked = checked_tensors(self.model)
-        self._checks += 1
-        return self._checked
-
-    def check_numbers(self, *, fresh: bool = True) -> None:
-        """Raise `Diverged` if a loss or a parameter is NaN or infinite.
-
-        Args:
-            fresh: Whether to search the learner for its tensors, instead of checking those of before.
-        """
+    def check_numbers(self) -> None:
+        """Raise `Diverged` if a loss or a parameter is NaN or infinite."""
         if name := diverged_loss(self.model.logger.name_to_value):
             raise Diverged(f"{name} is no finite number at step {self.num_timesteps}")
-        if not are_finite(self._tensors(fresh=fresh)):
+        if not all_finite(self.model):
             raise Diverged(f"a parameter is no finite number at step {self.num_timesteps}")
 
     def _on_step(self) -> bool:

@@ -27,40 +27,23 @@ def tensors(model: BaseAlgorithm) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value
 
 
-def all_finite(model: BaseAlgorithm) -> bool:
-    """Whether every parameter is finite."""
-    return are_finite(checked_tensors(model))
-
-
-def checked_tensors(model: BaseAlgorithm) -> list[torch.Tensor]:
-    """The tensors of floating-point numbers among parameters and buffers, which `learn` changes in place.
-
-    Finding them takes longer than checking them.
-    """
-    named: dict[str, torch.Tensor] = {
-        **dict(model.policy.named_parameters()),
-        **dict(model.policy.named_buffers()),
-    }
-    # Not the tensors of `tensors`: those that a module has now would not follow `parameter.data = ...`.
-    found = [named.get(name, tensor) for name, tensor in tensors(model)]
-    return [tensor for tensor in found if tensor.is_floating_point()]
-
-
 JOINED_UP_TO = 100_000
 """Numbers that are copied into one array for a check; a copy of more takes longer than many sums."""
 
 
-def are_finite(checked: list[torch.Tensor]) -> bool:
-    """Whether every number of these tensors is finite."""
-    if not checked:
+def all_finite(model: BaseAlgorithm) -> bool:
+    """Whether every parameter is finite."""
+    # Each time anew: a learner may replace the object of a parameter.
+    floats = [tensor for _, tensor in tensors(model) if tensor.is_floating_point()]
+    if not floats:
         return True
     # A sum is NaN or infinite if any entry is, and one stacked test costs a single device sync.
     with torch.no_grad():
-        small = sum(tensor.numel() for tensor in checked) <= JOINED_UP_TO
-        if small and all(tensor.device.type == "cpu" for tensor in checked):
-            sums = torch.cat([tensor.reshape(-1) for tensor in checked]).sum()
+        small = sum(tensor.numel() for tensor in floats) <= JOINED_UP_TO
+        if small and all(tensor.device.type == "cpu" for tensor in floats):
+            sums = torch.cat([tensor.reshape(-1) for tensor in floats]).sum()
         else:
-            sums = torch.stack([tensor.sum() for tensor in checked])
+            sums = torch.stack([tensor.sum() for tensor in floats])
         return bool(torch.isfinite(sums).all())
 
 

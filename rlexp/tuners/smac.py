@@ -225,9 +225,9 @@ def normal_scores(values: Numbers) -> Numbers:
     """
     from scipy.special import ndtri
 
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    _, position, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    ranks = (last - (count - 1) / 2)[place]
+    ranks = (last - (count - 1) / 2)[position]
     return np.asarray(ndtri((ranks - 0.375) / (len(values) + 0.25)), dtype=np.float64)
 
 

@@ -63,12 +63,12 @@ def expected_steps(sweep: Replay, outcome: Outcome) -> int:
 def test_the_best_of_all_configurations_wins() -> None:
     """A search over all configurations chooses the one with the best mean score in the table."""
     sweep = replay(landscape())
-    means = sweep.landscape.final[:, sweep.order[:5]].mean(axis=1)
+    means = sweep.landscape.final[:, sweep.draws.order[:5]].mean(axis=1)
     outcome = run(sweep)
     assert int(means.argmax()) == outcome.row
     assert float(means.max()) == pytest.approx(outcome.tuning)
     assert ROWS == outcome.trials
-    test = sweep.landscape.final[outcome.row, sweep.order[5:]]
+    test = sweep.landscape.final[outcome.row, sweep.draws.order[5:]]
     assert float(test.mean()) == pytest.approx(outcome.test)
 
 
@@ -77,7 +77,7 @@ def test_winner_and_default_are_tested_on_other_seeds() -> None:
     sweep = replay(landscape())
     outcome = run(sweep)
     tests = runs_of(outcome, Phase.TEST)
-    assert {sweep.default, outcome.row} == {record.spec.algorithm["row"] for record in tests}
+    assert {sweep.draws.default, outcome.row} == {record.spec.algorithm["row"] for record in tests}
     tuning_seeds = {sweep.seed(Phase.TUNING, k) for k in range(5)}
     assert set(range(10)) - tuning_seeds == {sweep.seed(Phase.TEST, r.spec.seed) for r in tests}
 
@@ -88,7 +88,7 @@ def test_test_scores_decide_nothing(allocation: Allocation, pruner: Pruner) -> N
     """Different test scores leave every tuning run and the choice unchanged."""
     sweep = replay(landscape(), allocation=allocation, pruner=pruner)
     returns = sweep.landscape.returns.copy()
-    returns[:, sweep.order[5:]] = 1e6
+    returns[:, sweep.draws.order[5:]] = 1e6
     first, second = (
         run(sweep),
         run(changed(sweep, landscape=changed(sweep.landscape, returns=returns))),
@@ -105,7 +105,7 @@ def test_every_step_is_on_the_ledger(
     allocation: Allocation, pruner: Pruner, rows: tuple[int, ...]
 ) -> None:
     """The spent steps include seeds, promotions, pruned runs and crashes, each run once."""
-    first = int(replay(landscape()).order[0])
+    first = int(replay(landscape()).draws.order[0])
     sweep = replay(crashing(*rows, seed=first), allocation=allocation, pruner=pruner)
     outcome = run(sweep)
     tuning = runs_of(outcome, Phase.TUNING)
@@ -147,7 +147,7 @@ def test_a_crash_never_wins(objective: str, failures: str, number: int) -> None:
     assert 1 == outcome.states["failed"]
     assert outcome.row is not None
     assert 3 != outcome.row
-    final = np.delete(sweep.landscape.final, 3, axis=0)[:, sweep.order[:5]]
+    final = np.delete(sweep.landscape.final, 3, axis=0)[:, sweep.draws.order[:5]]
     merits = final.mean(axis=1) if objective == "score" else -final.std(axis=1)
     assert np.insert(merits, 3, -np.inf).argmax() == outcome.row
 
@@ -159,7 +159,7 @@ def test_one_crashed_seed_is_enough_to_lose(allocation: Allocation) -> None:
     best = run(sweep).row
     assert best is not None
     returns = raw_returns()
-    returns[best, sweep.order[2]] = SENTINEL
+    returns[best, sweep.draws.order[2]] = SENTINEL
     outcome = run(changed(sweep, landscape=landscape(returns)))
     assert outcome.row is not None
     assert best != outcome.row
@@ -179,7 +179,7 @@ def test_crashed_test_runs_count_as_the_worst() -> None:
     sweep = replay(landscape())
     best = run(sweep).row
     returns = raw_returns()
-    returns[best, sweep.order[5:]] = SENTINEL
+    returns[best, sweep.draws.order[5:]] = SENTINEL
     expected = float(raw_returns()[:, :, -1].min())
     assert expected == pytest.approx(run(changed(sweep, landscape=landscape(returns))).test)
 

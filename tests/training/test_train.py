@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from stable_baselines3 import PPO
 from trainings import TINY, RecordingListener, run_training, spec_of
 
 from rlexp.app.execution.run_process import assemble
@@ -128,6 +129,27 @@ def test_a_diverged_learner_fails_as_nan(algorithm: str, tmp_path: Path) -> None
     listener, end = run_training(tmp_path, *words, "budget.evaluation_every=null")
     assert (end.ending, end.failure) == (Ending.FAILED, Failure.NAN)
     assert not any(isinstance(e, Evaluated) for e in listener.events)
+    assert end.weights is None
+
+
+def test_nan_in_a_parameter_that_the_learner_replaced_fails_at_the_next_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner that puts NaN into a new parameter ends as `nan` before it is evaluated again."""
+    library_update = PPO.train
+
+    def update(learner: PPO) -> None:
+        library_update(learner)
+        if learner.num_timesteps == 384:
+            value = learner.policy.value_net.bias
+            learner.policy.value_net.bias = torch.nn.Parameter(torch.full_like(value, np.nan))
+
+    monkeypatch.setattr(PPO, "train", update)
+    words = ("algorithm.n_steps=128", "budget.steps=1024", "budget.evaluation_every=128")
+    listener, end = run_training(tmp_path, *TINY["ppo"], *words, lean=False)
+    reason = "a parameter is no finite number at step 384"
+    assert (Failure.NAN, reason, 384) == (end.failure, end.reason, end.step)
+    assert [128, 256, 384] == [e.step for e in listener.events if isinstance(e, Evaluated)]
     assert end.weights is None
 
 

@@ -205,7 +205,7 @@ def survey(
         runs, problem = {}, _describe_error(error, paths.folder)
     if from_catalogue:
         catalogue.save(complete=True)
-    entered = from_catalogue and all(catalogue.has_entered(paths.run(name)) for name in runs)
+    entered = from_catalogue and all(map(catalogue.has_entered, runs))
     runs |= _unstarted(paths, experiment, planned, runs)
     order = {name: position for position, name in enumerate(planned)}
     ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))

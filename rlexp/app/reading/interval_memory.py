@@ -63,9 +63,9 @@ class IntervalMemory:
         entry = self._kept.get(key)
         with suppress(*INVALID):
             if entry is not None:
-                known = {name: Interval(**values) for name, values in entry.items()}
+                intervals = {name: Interval(**values) for name, values in entry.items()}
                 self._used[key] = entry
-                return known
+                return intervals
         computed = compute()
         self._used[key] = {name: asdict(interval) for name, interval in computed.items()}
         self._new = True

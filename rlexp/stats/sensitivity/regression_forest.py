@@ -50,9 +50,9 @@ class Forest:
     Attributes:
         low: First cell of each box, of shape (leaves, parameters).
         high: Cell after the last cell of each box, of the same shape.
-        value: Prediction in each box, of shape (leaves,).
+        value: ForestPrediction in each box, of shape (leaves,).
         trees: Number of trees.
-        predictions: Prediction of each tree for each trial, in or out of its sample, of shape
+        predictions: ForestPrediction of each tree for each trial, in or out of its sample, of shape
             (trees, trials).
     """
 
@@ -64,7 +64,7 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class ForestPrediction:
     """The prediction of a forest at some points; both fields are of shape (points,).
 
     Attributes:
@@ -229,7 +229,7 @@ class _Best:
         self.cell[better] = (first + 1 + (same - 1) // 2)[better]
 
 
-def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> Prediction:
+def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> ForestPrediction:
     """Mean and variance of the prediction of a forest at further points.
 
     The variance is that of a mixture with one part for each tree (Hutter et al. 2014, "Algorithm
@@ -249,7 +249,7 @@ def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> P
     noise = np.maximum((values**2 @ trials) / count - means**2, 0.0)
     terms = np.stack([forest.value, forest.value**2 + noise], axis=1) / forest.trees
     mean, square = (_leaves_of(masks, cells, len(forest.value)) @ terms).T
-    return Prediction(mean, np.maximum(square - mean**2, 0.0))
+    return ForestPrediction(mean, np.maximum(square - mean**2, 0.0))
 
 
 def _leaf_masks(forest: Forest, sizes: tuple[int, ...]) -> list[NDArray[np.uint8]]:

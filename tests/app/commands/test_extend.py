@@ -13,7 +13,7 @@ from quick_parts import quick_parts
 from stored_runs import stored
 
 from rlexp.app.commands.train.extend import ExtendOptions, _Extending, _read_request, _scan, extend
-from rlexp.app.commands.train.resume import readable_experiment
+from rlexp.app.commands.train.recorded_requests import readable_experiment
 from rlexp.app.execution import extension
 from rlexp.app.execution.extension import parent_experiment
 from rlexp.app.observer import SilentObserver

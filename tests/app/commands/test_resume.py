@@ -26,7 +26,7 @@ from stored_runs import (
 )
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
-from rlexp.app.commands.train.resume import phase_requests
+from rlexp.app.commands.train.recorded_requests import phase_requests
 from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.provenance import read_last_command

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from rlexp.app.commands.train.resume import (
+from rlexp.app.commands.train.recorded_requests import (
     check_overrides,
     execution_settings,
     readable_experiment,
