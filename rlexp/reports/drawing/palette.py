@@ -105,6 +105,15 @@ def styles(study: ReportDocument) -> dict[str, Style]:
     return {name: Style(number, shapes.get(name, "")) for number, name in enumerate(names)}
 
 
+def needing_legend(study: ReportDocument) -> frozenset[str]:
+    """Labels whose style a legend must explain; rows of interval figures carry their names."""
+    blocks = [block for part in study.parts for block in part.blocks]
+    drawn = [
+        n for block in blocks if not isinstance(block, IntervalFigure) for n in _labels(block)
+    ]
+    return frozenset((*study.labels, *drawn))
+
+
 def shade(share: float) -> int:
     """Index among rising colours of a value at a share of its axis."""
     # A share of 1 belongs to the last colour; values beyond fixed ends are outside 0 … 1.

@@ -39,6 +39,7 @@ from rlexp.reports.drawing.palette import (
     RISING_DARK,
     RISING_LIGHT,
     Style,
+    needing_legend,
     styles,
 )
 from rlexp.reports.page.curves import LinePlot, line_plot
@@ -367,7 +368,7 @@ def render_page(
         study=study,
         sections=drawn,
         card=card,
-        styles=looks,
+        styles={n: s for n, s in looks.items() if n in needing_legend(study)},
         dotted=frozenset(n for n, s in looks.items() if s.shape and n not in study.labels),
         shapes=PATHS,
         css=css,

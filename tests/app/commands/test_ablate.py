@@ -141,7 +141,7 @@ def test_the_change_that_did_it_is_named(
     assert 0 < interval.low < 100.0 == interval.estimate < interval.high
     assert (interval.n, interval.seed) == (2 * 4 * (rate.left_out.look or 0), 0)
     text = shown(outcome, capsys)
-    assert text.startswith("learning_rate did it: without learning_rate the score falls by 100")
+    assert text.startswith("learning_rate did it: without learning_rate the mean score falls by 100")
     assert "n_epochs" in text
 
 
@@ -292,7 +292,7 @@ def test_a_path_follows_the_importance_of_tuning(
     assert second.step.first == "tuned"
     assert ("equal", "better") == (first.step.decision, second.step.decision)
     assert "PED-ANOVA of the tuning trials of made_up" in str(outcome.effects.order)
-    assert outcome.answer.startswith("learning_rate did it: with learning_rate the score rises")
+    assert outcome.answer.startswith("learning_rate did it: with learning_rate the mean score rises")
     # The frozen form stays without the option.
     assert ablated(swept.study).effects == outcome.effects
 
@@ -319,7 +319,7 @@ def test_words_change_a_configuration(sweep: StoredSweep, trained: dict[str, Any
     (change,) = outcome.effects.changes
     assert change.left_out == change.added == outcome.effects.total
     assert 1 == outcome.effects.contrasts
-    assert outcome.answer.startswith("learning_rate did it: without it the score falls by 100")
+    assert outcome.answer.startswith("learning_rate did it: without it the mean score falls by 100")
 
 
 def test_words_with_two_values_are_two_configurations(

@@ -51,7 +51,7 @@ def test_the_answer_names_it_with_its_effect() -> None:
     assert Tone.GOOD == tone
     shown = f"{rate.difference.estimate:.1f} [{rate.difference.low:.1f}, "
     assert text.startswith(
-        f"learning_rate did it: without learning_rate the score falls by {shown}"
+        f"learning_rate did it: without learning_rate the mean score falls by {shown}"
     )
     assert "at most 5 %" in ablation_basis(effects)
 
@@ -74,7 +74,7 @@ def test_a_harmful_change_is_named() -> None:
     """A change without which the score rises harms."""
     worse = {label: 700.0 - mean for label, mean in RATE_DID_IT.items()}
     text = ablation_answer(effects_of(ablated(worse)))[1]
-    assert "learning_rate harms: without learning_rate the score rises by" in text
+    assert "learning_rate harms: without learning_rate the mean score rises by" in text
 
 
 def test_lower_scores_can_be_better() -> None:
@@ -107,7 +107,7 @@ def test_a_path_has_a_step_for_each_change() -> None:
     assert epochs.step is not None
     assert ("better", "equal") == (rate.step.decision, epochs.step.decision)
     text = ablation_answer(effects)[1]
-    assert text.startswith("learning_rate did it: with learning_rate the score rises by")
+    assert text.startswith("learning_rate did it: with learning_rate the mean score rises by")
 
 
 def test_runs_after_a_decision_do_not_change_its_numbers() -> None:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
@@ -22,6 +22,8 @@ from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reading.provenance import LastCommand, read_last_command
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.next_commands import continued_ablation
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.request import RequestedSweep, read_sweep, split_definition
 from rlexp.app.sweeps.state import ReadOnlyLedger
@@ -38,7 +40,6 @@ from rlexp.protocol.budget import LEAN, OPERATIONAL, Budget
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.ablations import ablation_command
 from rlexp.store.former_names import names_of
 from rlexp.store.gates import gate_command, refuse_gate
 from rlexp.store.layout import ExperimentPaths, RunPaths
@@ -300,9 +301,11 @@ class _Resumption:
             self._sweep(surveyed, recorded)
             return
         self._phases(surveyed, recorded)
-        if command := ablation_command(surveyed.paths):
-            why = f"continue the ablation {surveyed.paths.name}"
-            self.ablations.append(NextCommand(why=why, command=shlex.join(command)))
+        if surveyed.paths.ablation.exists():
+            name = surveyed.paths.name
+            evidence = collect_evidence([name], Phase.TEST, self.workspace)
+            if following := continued_ablation(evidence, self.workspace):
+                self.ablations.append(replace(following, why=f"{following.why} {name}"))
         elif surveyed.paths.adaptive.exists():
             self.adaptive.append(surveyed.paths.name)
 
