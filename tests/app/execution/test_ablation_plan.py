@@ -121,7 +121,7 @@ def test_a_conditional_parameter_moves_with_its_condition(workspace: Workspace) 
     apart = endpoints(workspace, *words)
     assert 3 == len(apart.changes)
     together = Endpoints.of(apart.old, apart.new, workspace, tied)
-    assert [{switch, frequency}, {"algorithm.gamma"}] == [set(c.keys) for c in together.changes]
+    assert [{"algorithm.gamma"}, {switch, frequency}] == [set(c.keys) for c in together.changes]
     for configuration in plan_each(together, {}, {}).configurations:
         algorithm = configuration.algorithm
         assert algorithm["use_sde"] == (algorithm["sde_sample_freq"] == 8), configuration.label
