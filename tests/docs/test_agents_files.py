@@ -18,6 +18,7 @@ from pasted_commands import pasted
 from reference_pages import reference_pages
 from shown_commands import blocks, commands
 
+from rlexp import errors
 from rlexp.app.commands.setup.agents_text import BEGIN, END, TEXT
 from rlexp.cli import exit_codes
 from rlexp.cli.every_command import app

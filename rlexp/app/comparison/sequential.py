@@ -5,7 +5,7 @@ tests the scores so far, and `record_look` writes each decision, so that later a
 contradict it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import isclose
 from typing import Any, get_args
@@ -39,6 +39,8 @@ GROUP = 5
 """Default number of new seeds of each label at each interim analysis."""
 INTERIMS = 5
 """Default number of interim analyses."""
+MOST_MORE = 20
+"""Most further interim analyses, or seeds of a group, that a suggestion adds."""
 FAMILY = "holm"
 """Default method that controls the family-wise error over pairs."""
 
@@ -184,6 +186,15 @@ def restart_design(paths: ExperimentPaths, design: FrozenDesign, scores: int) ->
     return _write(
         paths, DesignFile(design=design.plain(), scores=scores, looks={}, earlier=earlier)
     )
+
+
+def warnings_of_restart(ledger: DesignFile) -> Iterator[str]:
+    """What earlier designs do to the error rate, as the end of a sentence; nothing without them."""
+    if ledger.earlier:
+        yield (
+            f"earlier designs that looked at these scores: {len(ledger.earlier)}; the family-wise "
+            f"error rate over all designs is above {ledger.design['alpha']:g}"
+        )
 
 
 def _read(paths: ExperimentPaths) -> DesignFile:
@@ -442,15 +453,16 @@ def _check(design: FrozenDesign, evidence: Evidence) -> None:
         lacking = set(design.tasks) - {cell.task for cell in evidence.of_label(label)}
         if lacking:
             raise ConfigError(f"{label} has no runs planned on {', '.join(sorted(lacking))}")
-    check_decidable(design, "--interims")
+    check_decidable(design, "--interims", seeds=False)
 
 
-def check_decidable(design: FrozenDesign, more: str) -> None:
+def check_decidable(design: FrozenDesign, more: str, *, seeds: bool) -> None:
     """Refuse a design that can decide no pair.
 
     Args:
         design: The design.
         more: The option that allows more interim analyses.
+        seeds: Whether this option counts seeds, rather than interim analyses.
 
     Raises:
         ConfigError: No interim analysis can decide anything.
@@ -461,11 +473,38 @@ def check_decidable(design: FrozenDesign, more: str) -> None:
             f"there is no family {design.family!r}{did_you_mean(design.family, families)} "
             f"(there are: {', '.join(families)})",
         )
-    if smallest_decidable_interim(design.test) is None:
+    if not _can_decide(design):
+        analyses = "analysis" if design.interims == 1 else "analyses"
         raise ConfigError(
-            f"{design.interims} interim analyses with {design.group} seeds cannot decide any pair at "
-            f"alpha={design.alpha:g}: use a larger --group or more {more}",
+            f"{design.interims} interim {analyses} with {design.group} seeds cannot decide any pair at "
+            f"alpha={design.alpha:g}: {_enough(design, more, seeds)}",
         )
+
+
+def _enough(design: FrozenDesign, more: str, seeds: bool) -> str:
+    """The options of the smallest designs that can decide a pair, as the end of a sentence."""
+    interims, group = design.interims, design.group
+    analyses = _first_that_decides(design, "interims")
+    larger = _first_that_decides(design, "group")
+    options = []
+    if analyses is not None:
+        options.append(f"{more} {analyses * group if seeds else analyses}")
+    if larger is not None:
+        options.append(f"--group {larger}" + (f" {more} {larger * interims}" if seeds else ""))
+    if not options:
+        return "use more repetitions, a larger alpha or fewer labels"
+    return f"use {' or '.join(options)}, or more"
+
+
+def _first_that_decides(design: FrozenDesign, name: str) -> int | None:
+    """The smallest larger value of a field with which a pair can be decided; None without one."""
+    present = getattr(design, name)
+    values = range(present + 1, present + MOST_MORE + 1)
+    return next((n for n in values if _can_decide(replace(design, **{name: n}))), None)
+
+
+def _can_decide(design: FrozenDesign) -> bool:
+    return smallest_decidable_interim(design.test) is not None
 
 
 def _anchors(evidence: Evidence, settings: ReportSettings) -> Mapping[str, tuple[float, float]]:

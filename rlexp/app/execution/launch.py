@@ -374,7 +374,10 @@ def make_run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
-        reach=missing_reach([*plan.missing, *plan.done], alpha_of_plan(experiment, layout)),
+        # The seeds of an interim analysis are not all seeds that a sequential test may use.
+        reach=None
+        if launch.sequential
+        else missing_reach([*plan.missing, *plan.done], alpha_of_plan(experiment, layout)),
         looks=advice_on_looks(plan.missing, tasks, layout),
         protocol=None if experiment is None else protocol_of_plan(experiment, layout),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),

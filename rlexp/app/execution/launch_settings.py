@@ -70,6 +70,7 @@ class LaunchSettings:
         detach: Whether remote runs continue after this command has ended.
         changeable: Whether overrides of the command may change the configurations of its runs.
         override_option: The option before each override of the command; empty without one.
+        sequential: Whether a sequential test judges the runs, so that more seeds may follow.
         deadline: When runs are asked to stop, as a time of `time.monotonic`; None never.
         opened: The session of the executor, if it was opened while the plan was checked.
     """
@@ -83,6 +84,7 @@ class LaunchSettings:
     detach: bool = False
     changeable: bool = True
     override_option: str = ""
+    sequential: bool = False
     deadline: float | None = None
     opened: "AbstractContextManager[Session] | None" = None
 

@@ -184,7 +184,7 @@ def sequential_comparison(
     if evidence.phase is not Phase.TEST or len(evidence.experiments) > 1 or seeds_are_listed:
         return None
     if evidence.ablations:
-        return _continued_ablation(evidence, workspace)
+        return continued_ablation(evidence, workspace)
     try:
         frozen = frozen_design(workspace.experiment(evidence.experiments[0].name))
     except RecordError:
@@ -211,15 +211,20 @@ def sequential_comparison(
     )
 
 
-def _continued_ablation(evidence: Evidence, workspace: Workspace) -> NextCommand | None:
-    """The command that continues an ablation; None where it is finished."""
+def continued_ablation(evidence: Evidence, workspace: Workspace) -> NextCommand | None:
+    """The command that continues an ablation; None where it is finished.
+
+    Args:
+        evidence: The test runs of one experiment.
+        workspace: The workspace of the experiment.
+    """
     from rlexp.reports.analysis.ablation_effects import ablation_effects
     from rlexp.store.ablations import ablation_command
 
-    (of,) = evidence.ablations
-    effects = ablation_effects(of, evidence)
-    command = ablation_command(workspace.experiment(of.experiment))
-    if effects is None or effects.finished or command is None:
+    command = ablation_command(workspace.experiment(evidence.experiments[0].name))
+    # Without a declared test, nothing is finished.
+    every = [ablation_effects(of, evidence) for of in evidence.ablations]
+    if command is None or any(effects is None or effects.finished for effects in every):
         return None
     return NextCommand(why="continue the ablation", command=shlex.join(command))
 

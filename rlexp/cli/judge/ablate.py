@@ -165,8 +165,9 @@ def outline_lines(outline: "AblationOutline") -> Iterator[str]:
 
     subject = "commit" if outline.kind == "commits" else "change"
     changes = format_count(len(outline.changes), subject)
-    how = HOW[outline.kind]
-    yield f"{changes}, {how}: {format_count(outline.comparisons, 'comparison')}"
+    # Of a single change, leaving it out and adding it are the same comparison.
+    how = f", {HOW[outline.kind]}" if outline.comparisons > 1 else ""
+    yield f"{changes}{how}: {format_count(outline.comparisons, 'comparison')}"
     for change in outline.changes:
         moved = "" if outline.kind == "commits" else f": {_moved(change.old, change.new)}"
         yield f"  {change.name}{moved}"
@@ -214,30 +215,12 @@ def short_table(effects: "AblationEffects") -> "Table":
             *(TableColumn(title=titles[n]) for n in names),
         ),
         rows=(*rows, ("all commits", *total) if is_commits else ("all changes", "", *total)),
-        note=f"* decided, with an error over all comparisons of at most {effects.alpha:g}. "
-        f"{_runs(effects)}",
+        note=f"* decided, with an error over all comparisons of at most {effects.alpha:g}.",
     )
 
 
 def _has(effects: "AblationEffects", name: str) -> bool:
     return any(getattr(change, name) is not None for change in effects.changes)
-
-
-def _runs(effects: "AblationEffects") -> str:
-    """How many runs the effects rest on, and the method of their intervals."""
-    from rlexp.metrics.estimate_text import possible
-
-    counts = sorted({e.difference.n for e in effects.effects if e.difference is not None})
-    if not counts:
-        return ""
-    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    shown = [e.difference for e in effects.effects if e.difference and possible(e.difference)]
-    if not shown:
-        return f"n = {spread} runs of both sides."
-    levels = sorted({f"{i.level:.2%}" for i in shown})
-    level = levels[0] if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
-    method, seed = shown[0].method, shown[0].seed
-    return f"n = {spread} runs of both sides; {level} intervals, {method}, seed {seed}."
 
 
 def _effect(effect: "Effect | None") -> str:

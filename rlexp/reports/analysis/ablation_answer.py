@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rlexp.metrics.estimate_text import decimals_of_width, with_ends
+from rlexp.metrics.estimate_text import decimals_of_width, possible, with_ends
 from rlexp.reports.analysis.ablation_effects import AblationEffects, ChangeEffects, Effect
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.stats.interval import Interval
@@ -30,14 +30,47 @@ def ablation_answer(effects: AblationEffects) -> tuple[Tone, str]:
 
 
 def ablation_basis(effects: AblationEffects) -> str:
-    """What the answer rests on, as a sentence."""
+    """What the answer rests on, as sentences: the test, the measure, and the intervals."""
     contrasts = format_count(effects.contrasts, "comparison")
     where = "" if effects.contrasts == 1 else f" in any of {contrasts}"
+    looks = f"{effects.looks} of " if effects.looks else ""
     return (
         f"Sequential permutation tests on fresh test seeds, {effects.group} of each label at each of "
-        f"{effects.looks} of at most {effects.interims} interim analyses; an error{where} has a "
+        f"{looks}at most {effects.interims} interim analyses; an error{where} has a "
         f"probability of at most {format_percentage(effects.alpha)} "
-        f"({effects.family})."
+        f"({effects.family}).{_measure(effects)}"
+    )
+
+
+def _measure(effects: AblationEffects) -> str:
+    """What the effects measure, from how many runs, and the method of their intervals."""
+    differences = [e.difference for e in effects.effects if e.difference is not None]
+    if not differences:
+        return ""
+    runs = _span(sorted({d.n for d in differences}), "{}")
+    text = f" Effects are differences of mean scores (n = {runs} runs of both sides"
+    shown = [d for d in differences if possible(d)]
+    if not shown:
+        return f"{text}), without intervals."
+    levels = _span(sorted({d.level for d in shown}), "{:.2%}")
+    seed, method = shown[0].seed, shown[0].method
+    return f"{text}) with {levels} intervals ({method}, seed {seed}).{_jointly(effects)}"
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """The least and the greatest of sorted values, or the only one."""
+    ends = dict.fromkeys(form.format(value) for value in (values[0], values[-1]))
+    return " to ".join(ends)
+
+
+def _jointly(effects: AblationEffects) -> str:
+    """That all intervals together hold less often, where their levels follow the decisions."""
+    if effects.contrasts == 1 or effects.family == "bonferroni":
+        return ""
+    together = format_percentage(1 - effects.alpha)
+    return (
+        f" Each interval has its level alone; all of them together may hold in slightly less than "
+        f"{together} of ablations."
     )
 
 
@@ -79,17 +112,18 @@ def _head(effects: AblationEffects, helpful: Sequence[ChangeEffects]) -> str:
     if total.decision == "better":
         subject = "commit" if effects.kind == "commits" else "change"
         return (
-            f"No single {subject} was found to have done it: {total.first} is better than "
-            f"{total.second} by {amount(total.difference)}, and needs none of them alone."
+            f"No single {subject} was found to have done it: the mean score of {total.first} is "
+            f"better than that of {total.second} by {amount(total.difference)}, and it needs none of "
+            "them alone."
         )
     if total.decision == "worse":
         return (
-            f"{total.first} is worse than {total.second} by {amount(total.difference)}, and no "
-            "single change was found to help."
+            f"The mean score of {total.first} is worse than that of {total.second} by "
+            f"{amount(total.difference)}, and no single change was found to help."
         )
     return (
-        f"No effect was found: {total.first} differs from {total.second} by "
-        f"{signed(total.difference)}, which is undecided."
+        f"No effect was found: the mean score of {total.first} differs from that of "
+        f"{total.second} by {signed(total.difference)}, which is undecided."
     )
 
 
@@ -110,8 +144,8 @@ def _fact(effects: AblationEffects, change: ChangeEffects) -> str:
     name = change.name.partition(" ")[0] if effects.kind == "commits" else change.name
     it = name if len(effects.changes) > 1 else "it"
     if effect is change.left_out:
-        return f"without {it} the score {_moves(effect, back=True)} by {amount(effect.difference)}"
-    return f"with {it} the score {_moves(effect)} by {amount(effect.difference)}"
+        return f"without {it} the mean score {_moves(effect, back=True)} by {amount(effect.difference)}"
+    return f"with {it} the mean score {_moves(effect)} by {amount(effect.difference)}"
 
 
 def _moves(effect: Effect, *, back: bool = False) -> str:

@@ -10,6 +10,7 @@ from rlexp.reports.analysis.ablation_effects import (
     ChangeEffects,
     Effect,
 )
+from rlexp.reports.drawing.axes import INTERVAL_PADDING
 from rlexp.reports.drawing.blocks import (
     REMARK_COLUMN,
     Axis,
@@ -34,6 +35,7 @@ DECISIONS = {
     "continue": "not finished",
 }
 """How the decision on an effect is written."""
+AXIS = "difference of the mean score"
 
 
 def ablation_blocks(effects: AblationEffects, *, alone: bool) -> Iterator[Block]:
@@ -145,10 +147,11 @@ def _note(effects: AblationEffects) -> str:
 
 
 def _figure(effects: AblationEffects, suffix: str) -> IntervalFigure | None:
+    axis = _axis(effects)
     panels = tuple(
         Panel(
             title=title,
-            axis=Axis(title="difference of the mean score"),
+            axis=axis,
             marks=marks,
             marked=(("no effect", 0.0),),
         )
@@ -160,6 +163,22 @@ def _figure(effects: AblationEffects, suffix: str) -> IntervalFigure | None:
     return IntervalFigure(
         name=f"ablation-effects{suffix}", title="What did it", panels=panels, note=_note(effects)
     )
+
+
+def _axis(effects: AblationEffects) -> Axis:
+    """An axis for all panels, so that the effects in them can be compared by eye."""
+    drawn = [
+        end
+        for effect in effects.effects
+        if (d := effect.difference) is not None
+        for end in (d.estimate, d.low, d.high, 0.0)
+        if end is not None
+    ]
+    low, high = min(drawn, default=0.0), max(drawn, default=0.0)
+    padding = INTERVAL_PADDING * (high - low)
+    if not padding:
+        return Axis(title=AXIS)
+    return Axis(title=AXIS, low=low - padding, high=high + padding)
 
 
 def _marks(effects: AblationEffects, name: str) -> tuple[IntervalMark, ...]:

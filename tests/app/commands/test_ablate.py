@@ -19,11 +19,13 @@ from rlexp.app.commands.judge.ablate import (
     AblationOutline,
     ablate,
 )
+from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.observer import SilentObserver
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
 from rlexp.app.workspace import Workspace
 from rlexp.cli.judge.ablate import show_ablation
+from rlexp.cli.train.resume import execute
 from rlexp.console import Console
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError, RecordError, RlexpError
@@ -141,7 +143,9 @@ def test_the_change_that_did_it_is_named(
     assert 0 < interval.low < 100.0 == interval.estimate < interval.high
     assert (interval.n, interval.seed) == (2 * 4 * (rate.left_out.look or 0), 0)
     text = shown(outcome, capsys)
-    assert text.startswith("learning_rate did it: without learning_rate the score falls by 100")
+    assert text.startswith(
+        "learning_rate did it: without learning_rate the mean score falls by 100"
+    )
     assert "n_epochs" in text
 
 
@@ -271,8 +275,37 @@ def test_the_plan_starts_nothing(
     assert "learning_rate: 3e-4 → " in text
     assert "2 changes, each left out, and each added alone: 5 comparisons" in text
     assert "at most 48 runs in total" in text
+    # The seeds of one interim analysis are not all that the test may use.
+    assert "cannot decide" not in text
     assert not sweep.study.layout.experiment("made_up-ablation").folder.exists()
     assert [] == trained["runs"]
+
+
+def test_the_plan_of_a_single_change_has_one_comparison(
+    sweep: StoredSweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leaving the only change out and adding it are the same comparison, which is named once."""
+    words = ("made_up/default", "algorithm.learning_rate=0.02", "experiment=rate")
+    text = shown(outlined(sweep.study, replace(REQUEST, arguments=words)), capsys)
+    assert text.startswith("1 change: 1 comparison learning_rate: ")
+
+
+def test_a_finished_ablation_is_not_continued(
+    sweep: StoredSweep, trained: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`rlexp resume` prints the command of an unfinished ablation, and none of a finished one."""
+
+    def resumed() -> str:
+        name = "made_up-ablation"
+        execute([name], LaunchOptions(), sweep.study, Console(), full=False)
+        return " ".join(capsys.readouterr().out.split())
+
+    trained["limit"] = 1
+    ablated(sweep.study)
+    trained["limit"] = None
+    assert "To continue the ablation made_up-ablation: rlexp ablate made_up" in resumed()
+    ablated(sweep.study)
+    assert "To continue the ablation" not in resumed()
 
 
 def test_a_path_follows_the_importance_of_tuning(
@@ -292,7 +325,9 @@ def test_a_path_follows_the_importance_of_tuning(
     assert second.step.first == "tuned"
     assert ("equal", "better") == (first.step.decision, second.step.decision)
     assert "PED-ANOVA of the tuning trials of made_up" in str(outcome.effects.order)
-    assert outcome.answer.startswith("learning_rate did it: with learning_rate the score rises")
+    assert outcome.answer.startswith(
+        "learning_rate did it: with learning_rate the mean score rises"
+    )
     # The frozen form stays without the option.
     assert ablated(swept.study).effects == outcome.effects
 
@@ -319,7 +354,9 @@ def test_words_change_a_configuration(sweep: StoredSweep, trained: dict[str, Any
     (change,) = outcome.effects.changes
     assert change.left_out == change.added == outcome.effects.total
     assert 1 == outcome.effects.contrasts
-    assert outcome.answer.startswith("learning_rate did it: without it the score falls by 100")
+    assert outcome.answer.startswith(
+        "learning_rate did it: without it the mean score falls by 100"
+    )
 
 
 def test_words_with_two_values_are_two_configurations(
@@ -366,8 +403,15 @@ def test_groups_must_fill_the_seeds(sweep: StoredSweep) -> None:
     """Seeds that are no multiple of the group, and groups that decide nothing, are refused."""
     with pytest.raises(ConfigError, match="try --max-seeds 16"):
         ablated(sweep.study, replace(REQUEST, max_seeds=13))
-    with pytest.raises(ConfigError, match="cannot decide any pair"):
+    with pytest.raises(ConfigError, match="cannot decide any pair") as caught:
         ablated(sweep.study, replace(REQUEST, group=2, max_seeds=2))
+    assert "1 interim analysis with 2 seeds" in str(caught.value)
+    assert str(caught.value).endswith("use --max-seeds 6 or --group 5 --max-seeds 5, or more")
+    for group, seeds in ((2, 6), (5, 5)):
+        outlined(sweep.study, replace(REQUEST, group=group, max_seeds=seeds))
+    for group, seeds in ((2, 4), (4, 4)):
+        with pytest.raises(ConfigError, match="cannot decide any pair"):
+            outlined(sweep.study, replace(REQUEST, group=group, max_seeds=seeds))
     with pytest.raises(ConfigError, match="there is no family 'hol'"):
         ablated(sweep.study, replace(REQUEST, family="hol"))
 

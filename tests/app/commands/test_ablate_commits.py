@@ -98,7 +98,7 @@ def test_the_commit_that_changed_the_score_did_it(study: Study) -> None:
     """The answer names the hash and the subject of the commit that pays more, and the other has no effect."""
     result, (first, second, third) = study.result, (c[:7] for c in study.commits)
     assert result["answer"].startswith(
-        f"{second} (Pay more) did it: with {second} the score rises by 8"
+        f"{second} (Pay more) did it: with {second} the mean score rises by 8"
     )
     effects = result["effects"]
     assert "commits" == effects["kind"]

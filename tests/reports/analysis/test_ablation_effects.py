@@ -1,6 +1,7 @@
 """The effects of an ablation, and the sentence about what did it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from ablation_samples import (
@@ -51,9 +52,29 @@ def test_the_answer_names_it_with_its_effect() -> None:
     assert Tone.GOOD == tone
     shown = f"{rate.difference.estimate:.1f} [{rate.difference.low:.1f}, "
     assert text.startswith(
-        f"learning_rate did it: without learning_rate the score falls by {shown}"
+        f"learning_rate did it: without learning_rate the mean score falls by {shown}"
     )
-    assert "at most 5 %" in ablation_basis(effects)
+    basis = ablation_basis(effects)
+    assert "at most 5 %" in basis
+    assert "differences of mean scores (n = 16 " in basis
+    assert "(inverted group-sequential permutation test, seed 0)" in basis
+    assert "all of them together may hold in slightly less than 95 % of ablations" in basis
+    alone = replace(effects, contrasts=1, family="bonferroni")
+    assert "together" not in ablation_basis(alone)
+
+
+def test_panels_have_the_same_axis() -> None:
+    """Effects in place and alone are drawn on one axis, which holds every interval and 0."""
+    evidence = ablated()
+    section = AblationSection().part(inquiry(evidence))
+    assert section is not None
+    (figure,) = (b for b in section.blocks if isinstance(b, IntervalFigure))
+    (axis,) = {panel.axis for panel in figure.panels}
+    assert axis.low is not None
+    assert axis.high is not None
+    for mark in (mark for panel in figure.panels for mark in panel.marks):
+        assert axis.low < min(0.0, mark.interval.low or 0.0), mark
+        assert axis.high > max(0.0, mark.interval.high or 0.0), mark
 
 
 def test_changes_that_act_together_are_named_as_such() -> None:
@@ -74,7 +95,7 @@ def test_a_harmful_change_is_named() -> None:
     """A change without which the score rises harms."""
     worse = {label: 700.0 - mean for label, mean in RATE_DID_IT.items()}
     text = ablation_answer(effects_of(ablated(worse)))[1]
-    assert "learning_rate harms: without learning_rate the score rises by" in text
+    assert "learning_rate harms: without learning_rate the mean score rises by" in text
 
 
 def test_lower_scores_can_be_better() -> None:
@@ -107,7 +128,7 @@ def test_a_path_has_a_step_for_each_change() -> None:
     assert epochs.step is not None
     assert ("better", "equal") == (rate.step.decision, epochs.step.decision)
     text = ablation_answer(effects)[1]
-    assert text.startswith("learning_rate did it: with learning_rate the score rises by")
+    assert text.startswith("learning_rate did it: with learning_rate the mean score rises by")
 
 
 def test_runs_after_a_decision_do_not_change_its_numbers() -> None:

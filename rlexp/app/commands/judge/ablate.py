@@ -28,11 +28,13 @@ from rlexp.app.comparison.sequential import (
     GROUP,
     DesignFile,
     FrozenDesign,
+    InterimAnalysis,
     analyse,
     check_decidable,
     freeze_design,
     read_matching_design,
     restart_design,
+    warnings_of_restart,
 )
 from rlexp.app.execution.ablation_plan import (
     MOST_EACH,
@@ -41,7 +43,6 @@ from rlexp.app.execution.ablation_plan import (
     plan_path,
     with_command,
 )
-from rlexp.app.execution.launch import make_run_plan
 from rlexp.app.execution.request import require_minimum
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
@@ -49,7 +50,6 @@ from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reproduction.commit_range import OPTION
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.streams.training import Checkouts, StreamTraining, executor_of, open_checkouts
-from rlexp.app.tracking.mirror_client import note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.report_settings import read_report
@@ -68,7 +68,6 @@ from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.text import format_count
 
@@ -218,7 +217,7 @@ def _ablated(
     evidence = _evidence(ablating, workspace)
     looked = analyse(ablating.design, evidence)
     if request.dry_run:
-        return _outline(ablating, evidence, workspace, observer)
+        return _outline(ablating, looked, evidence)
     # Runs that cannot start are refused before anything is frozen.
     if not looked.finished:
         ablating.launch.check_scores(looked, evidence)
@@ -230,10 +229,10 @@ def _ablated(
         ledger = _freeze(ablating, evidence)
         # A command that was killed may have left ended attempts without a ledger line.
         LedgerWriter(paths).enter_late()
-        for text in _warnings(ledger, ablating.design):
+        for text in warnings_of_restart(ledger):
             observer.note(f"Warning: {text}")
-        _, evidence, interrupted = ablating.launch.until_decided()
-    return _outcome(ablating, evidence, interrupted)
+        looked, evidence, interrupted = ablating.launch.until_decided()
+    return _outcome(ablating, looked, evidence, interrupted)
 
 
 def _read(
@@ -439,7 +438,7 @@ def _design(plan: AblationPlan, request: AblateRequest, settings: ReportSettings
         anchors={first.task: (0.0, -1.0)} if first.lower_is_better else {},
         pairs=plan.ablation.contrasts,
     )
-    check_decidable(design, "--max-seeds")
+    check_decidable(design, "--max-seeds", seeds=True)
     return design
 
 
@@ -465,29 +464,9 @@ def _freeze(ablating: _Ablating, evidence: Evidence) -> DesignFile:
     return ledger
 
 
-def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
-    if ledger.earlier:
-        yield (
-            f"earlier designs that looked at these scores: {len(ledger.earlier)}; the family-wise "
-            f"error rate over all designs is above {design.alpha:g}"
-        )
-
-
-def _outline(
-    ablating: _Ablating, evidence: Evidence, workspace: Workspace, observer: Observer
-) -> AblationOutline:
-    design, launching = ablating.design, ablating.launch
-    looked = analyse(design, evidence)
-    planned = None
-    if not looked.finished:
-        launching.check_scores(looked, evidence)
-        experiment, plan = launching.plan(looked, evidence, evidence.experiments[0])
-        launch, costs = launching.prepare(experiment, plan)
-        note_missing_packages(launch.trackers, observer)
-        code = read_code(workspace.folder, workspace.layout.root)
-        planned = make_run_plan(ablating.paths, Phase.TEST, plan, launch, code, costs, experiment)
-        if launching.other_code is not None:
-            planned = replace(planned, code="the code of each commit")
+def _outline(ablating: _Ablating, looked: InterimAnalysis, evidence: Evidence) -> AblationOutline:
+    design = ablating.design
+    planned = None if looked.finished else ablating.launch.next_plan(looked, evidence)
     ablation = ablating.plan.ablation
     return AblationOutline(
         experiment=ablating.paths.name,
@@ -505,13 +484,15 @@ def _outline(
 
 
 def _outcome(
-    ablating: _Ablating, evidence: Evidence, interrupted: Signals | None
+    ablating: _Ablating,
+    looked: InterimAnalysis,
+    evidence: Evidence,
+    interrupted: Signals | None,
 ) -> AblationOutcome:
     (of,) = evidence.ablations
     effects = ablation_effects(of, evidence)
     assert effects is not None
     _, answer = ablation_answer(effects)
-    looked = analyse(ablating.design, evidence)
     members = evidence.members
     return AblationOutcome(
         experiment=ablating.paths.name,

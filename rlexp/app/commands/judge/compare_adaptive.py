@@ -21,16 +21,15 @@ from rlexp.app.comparison.sequential import (
     make_design,
     read_matching_design,
     restart_design,
+    warnings_of_restart,
 )
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.launch import make_run_plan
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.reporting.evidence import collect_evidence, read_target
 from rlexp.app.results import NextCommand, Schema
-from rlexp.app.tracking.mirror_client import note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides
 from rlexp.config.report_settings import read_report
@@ -42,7 +41,6 @@ from rlexp.store.ablations import refuse_ablation
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.provenance import read_code
 from rlexp.store.runs import read_experiment
 from rlexp.store.streams import refuse_stream
 from rlexp.text import format_count
@@ -201,11 +199,7 @@ def _launch(
 
 
 def _warnings(ledger: DesignFile, design: FrozenDesign) -> Iterator[str]:
-    if ledger.earlier:
-        yield (
-            f"earlier designs that looked at these scores: {len(ledger.earlier)}; the family-wise "
-            f"error rate over all designs is above {design.alpha:g}"
-        )
+    yield from warnings_of_restart(ledger)
     if ledger.scores:
         yield (
             f"{format_count(ledger.scores, 'score')} existed when the design was frozen: if the design "
@@ -231,12 +225,7 @@ def _dry_run(
         # The decisions stay hidden: otherwise a user could try designs until one of them decides.
         return _next_look(paths, design, None, None, ())
     launching = _launch(paths, design, request, workspace, observer)
-    launching.check_scores(looked, evidence)
-    experiment, plan = launching.plan(looked, evidence, evidence.experiments[0])
-    launch, costs = launching.prepare(experiment, plan)
-    note_missing_packages(launch.trackers, observer)
-    code = read_code(workspace.folder, workspace.layout.root)
-    planned = make_run_plan(paths, Phase.TEST, plan, launch, code, costs, experiment)
+    planned = launching.next_plan(looked, evidence)
     return _next_look(paths, design, looked.looks + 1, planned, looked.wanted)
 
 

@@ -16,13 +16,14 @@ from rlexp.app.comparison.sequential import (
 from rlexp.app.execution.checkpoints import drift_command
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.device_check import check_devices
-from rlexp.app.execution.launch import launch_experiment
+from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.preparation import find_checked_costs
 from rlexp.app.execution.probes import Costs
 from rlexp.app.observer import Observer
+from rlexp.app.plans import RunPlan
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.tracking.mirror_client import ChosenTrackers
+from rlexp.app.tracking.mirror_client import ChosenTrackers, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
@@ -32,6 +33,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.provenance import read_code
 from rlexp.text import format_count
 
 AGAIN = (
@@ -39,6 +41,9 @@ AGAIN = (
     "failures=worst"
 )
 """How failed runs of `rlexp compare --adaptive` are repeated."""
+
+OF_COMMITS = "the code of each commit"
+"""What a plan shows as its code where each run has that of its commit."""
 
 
 class OtherCode(Protocol):
@@ -116,7 +121,22 @@ class SequentialLaunch:
             trackers=ChosenTrackers.of(settings, parts),
             changeable=False,
             override_option=self.option,
+            sequential=True,
         )
+
+    def next_plan(self, looked: InterimAnalysis, evidence: Evidence) -> RunPlan:
+        """The runs that the next interim analysis needs, for a command that starts none.
+
+        Raises:
+            RlexpError: A run that is needed has no score, or the runs cannot start.
+        """
+        self.check_scores(looked, evidence)
+        experiment, plan = self.plan(looked, evidence, evidence.experiments[0])
+        launch, costs = self.prepare(experiment, plan)
+        note_missing_packages(launch.trackers, self.observer)
+        code = read_code(self.workspace.folder, self.workspace.layout.root)
+        planned = make_run_plan(self.paths, Phase.TEST, plan, launch, code, costs, experiment)
+        return planned if self.other_code is None else replace(planned, code=OF_COMMITS)
 
     def plan(
         self, looked: InterimAnalysis, evidence: Evidence, experiment: Experiment

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from rlexp.app.commands.train.recorded_requests import (
@@ -24,6 +24,8 @@ from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.provenance import LastCommand, read_last_command
+from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.reporting.next_commands import continued_ablation
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.sweeps.state import ReadOnlyLedger
 from rlexp.app.sweeps.state import restore_sweep as take_up
@@ -31,8 +33,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import Code, RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
+from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.ablations import ablation_command
 from rlexp.store.gates import gate_command, refuse_gate
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.lease import holder, is_held
@@ -292,9 +294,11 @@ class _Resumption:
             self._sweep(surveyed, recorded)
             return
         self._phases(surveyed, recorded)
-        if command := ablation_command(surveyed.paths):
-            why = f"continue the ablation {surveyed.paths.name}"
-            self.ablations.append(NextCommand(why=why, command=shlex.join(command)))
+        if surveyed.paths.ablation.exists():
+            name = surveyed.paths.name
+            evidence = collect_evidence([name], Phase.TEST, self.workspace)
+            if following := continued_ablation(evidence, self.workspace):
+                self.ablations.append(replace(following, why=f"{following.why} {name}"))
         elif surveyed.paths.adaptive.exists():
             self.adaptive.append(surveyed.paths.name)
 
