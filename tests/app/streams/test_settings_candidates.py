@@ -166,6 +166,34 @@ def test_a_stream_that_was_moved_is_named(copied: ExperimentPaths) -> None:
     assert 0 == typed(folder, "mv", "s", "later").code
     with pytest.raises(RecordError, match="experiment s is now later"):
         rlexp(folder, "propose", "s", "algorithm.gamma=0.9")
+    with pytest.raises(RecordError, match="experiment s is now later"):
+        rlexp(folder, "propose", "s", "--begin", *WORDS, *DESIGN)
+    assert not (folder / "runs" / "s").exists()
+
+
+def test_a_wrong_setting_is_answered_as_a_setting(stream: Path) -> None:
+    """A learner that no code could build is explained by its settings, without a word about classes."""
+    with pytest.raises(
+        ConfigError, match=r"the candidate cannot be trained: .*batch_size"
+    ) as wrong:
+        rlexp(stream, "propose", "s", "algorithm.n_steps=7", "algorithm.batch_size=64")
+    assert "classes" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("trial", [None, 0, 1])
+def test_test_seeds_of_an_open_stream_stay_unused(stream: Path, trial: int | None) -> None:
+    """`--from-sweep` refuses the test seeds of a stream that goes on, and otherwise takes others."""
+    workspace = Workspace.here(folder=stream)
+    with pytest.raises(ConfigError, match="its test seeds must stay unused"):
+        request_trial_again(SweepTrial("s", trial), ("seeds.root=0",), workspace)
+    with pytest.raises(ConfigError, match="its test seeds must stay unused"):
+        request_trial_again(
+            SweepTrial("s", trial), ("seeds.root=0", "algorithm.gamma=0.9"), workspace
+        )
+    root = read_experiment(ExperimentPaths(stream / "runs" / "s")).seeds.root
+    for words in ((), ("algorithm.gamma=0.9",)):
+        request = request_trial_again(SweepTrial("s", trial), words, workspace)
+        assert request.experiment.seeds.root == root + 1
 
 
 def test_best_has_the_proposed_settings_and_saves_them(copied: ExperimentPaths) -> None:
