@@ -13,6 +13,7 @@ from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
 from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
 from rlexp.metrics.estimate import FEW
+from rlexp.protocol.sweep import PROPOSALS
 from rlexp.records.selection import configuration_name
 from rlexp.text import format_count, format_duration, format_parameters, format_score
 
@@ -44,6 +45,8 @@ def trial_line(trial: EndedTrial) -> str:
 
 def status_line(sweep: SweepStatus) -> str:
     """The progress of a sweep on one line."""
+    if sweep.stage == PROPOSALS:
+        return _stream_line(sweep)
     trials = sweep.trials
     best = (
         f" · best {format_score(sweep.best.value)} (trial {sweep.best.trial})"
@@ -64,6 +67,26 @@ def status_line(sweep: SweepStatus) -> str:
         f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
         f"{limits}{left}"
     )
+
+
+def _stream_line(sweep: SweepStatus) -> str:
+    """The progress of a stream that takes candidates; its best trial is the champion."""
+    trials, best = sweep.trials, sweep.best
+    kept = trials.by_state.get("complete", 0)
+    counts = f"{format_count(trials.ended, 'candidate')} decided ({kept} kept)"
+    is_open = f", {trials.unfinished} open" if trials.unfinished else ""
+    champion = (
+        "" if best is None else f" · champion {configuration_name(best.trial, best.trial or None)}"
+    )
+    return f"takes candidates: {counts}{is_open}{champion} · {sweep.steps:,} environment steps"
+
+
+def candidate_line(trial: EndedTrial) -> str:
+    """The number, decision, value and settings of a candidate of a stream, on one line."""
+    value = "" if trial.value is None else f": {format_score(trial.value)}"
+    kept = f"kept{value} on {format_count(trial.seeds, 'seed')}"
+    parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
+    return f"candidate {trial.number} {kept if trial.best else trial.reason}{parameters}"
 
 
 def parameters_line(sweep: SweepStatus) -> str | None:

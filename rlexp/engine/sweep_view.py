@@ -70,7 +70,8 @@ class SweepStatus:
 
     Attributes:
         stage: `search`, `promotion`, `selection`, `test` or `done`; `imported` if another tool made
-            the search, which then has no winner and no test score.
+            the search, which then has no winner and no test score; `proposals` for a stream that takes
+            candidates, whose first champion is no trial here, and whose best trial is the champion.
         stopped: Why the sweep cannot choose a winner; None if it can.
         trials: Numbers of trials.
         latest: The trials that ended last, by number.

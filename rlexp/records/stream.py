@@ -295,8 +295,10 @@ class StreamRegister:
         """Why a candidate or a decision does not follow from the lines before it."""
         if isinstance(line, OpenedCandidate):
             expected = len(self.candidates) + 1
-            if line.number != expected or self.open is not None:
+            if line.number != expected:
                 return f"candidate {line.number} stands where candidate {expected} is expected"
+            if self.open is not None:
+                return f"candidate {line.number} was opened before the decision about candidate {self.open.number}"
             if line.champion != self.champion:
                 return f"candidate {line.number} was not compared with the champion"
         if isinstance(line, CandidateDecision) and (

@@ -99,6 +99,13 @@ def test_a_register_is_read_as_it_was_written(paths: ExperimentPaths) -> None:
     assert ("algorithm.gamma=0.9",) == register.words_of(1)
 
 
+def test_a_candidate_before_a_decision_is_named(paths: ExperimentPaths) -> None:
+    """A candidate that was opened while another one was open is a break of its own."""
+    append_to_stream(paths, BEGINNING, CANDIDATE, replace(CANDIDATE, number=2))
+    (wrong,) = read_stream(paths).breaks
+    assert "candidate 2 was opened before the decision about candidate 1" in wrong
+
+
 @pytest.mark.parametrize(
     "lines",
     [

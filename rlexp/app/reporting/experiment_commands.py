@@ -26,7 +26,7 @@ from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import is_held
 from rlexp.store.secrets import MASK
-from rlexp.store.streams import is_stream, stream_command
+from rlexp.store.streams import is_stream, read_stream, stream_command
 
 if TYPE_CHECKING:
     from rlexp.engine.sweep_view import SweepStatus
@@ -55,6 +55,7 @@ class ExperimentState:
         searched: Whether it is a sweep.
         selected: Whether it is a sweep with a winner.
         sequential: The command that adds seeds until every pair is decided; None where none can.
+        stream: The commands by which a stream of candidates goes on; empty for any other experiment.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ExperimentState:
     searched: bool = False
     selected: bool = False
     sequential: NextCommand | None = None
+    stream: tuple[NextCommand, ...] = ()
 
     @property
     def word(self) -> str:
@@ -110,6 +112,8 @@ def changing_commands(state: ExperimentState) -> Iterator[NextCommand]:
     """The commands that continue an experiment, add to it or use it."""
     if state.driven:
         yield _next("follow it", ["rlexp", "status", state.name, "--watch"])
+    elif state.stream:
+        yield from state.stream
     elif state.unfinished:
         yield _next("continue", state.again)
     elif state.retry:
@@ -183,7 +187,20 @@ def scanned_state(
         retry=stopped and any(record.state is State.FAILED for record in stored),
         searched=True,
         selected=sweep.winner is not None,
+        stream=_of_stream(scan.paths, workspace),
     )
+
+
+def _of_stream(paths: ExperimentPaths, workspace: Workspace) -> tuple[NextCommand, ...]:
+    """The commands by which a stream goes on; none for any other experiment."""
+    from rlexp.app.streams.next_commands import stream_commands
+    from rlexp.app.streams.permission import permission_of_stream
+
+    if not is_stream(paths):
+        return ()
+    register = read_stream(paths)
+    permission = permission_of_stream(paths, register, workspace)
+    return tuple(stream_commands(paths, register, permission))
 
 
 def state_of_evidence(

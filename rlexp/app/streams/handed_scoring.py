@@ -4,10 +4,12 @@ The command that judges writes an order for each policy. `rlexp worker STUDY --s
 never removed: `rlexp verify` compares the register with them.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.streams.candidate_code import clean_commit, tree_of
@@ -28,9 +30,18 @@ EVERY = 0.5
 
 
 def order_scores(
-    paths: ExperimentPaths, records: Sequence[RunRecord], observer: Observer
+    paths: ExperimentPaths,
+    records: Sequence[RunRecord],
+    observer: Observer,
+    permission: Sequence[str] = (),
 ) -> list[ScoredRun]:
     """Order the scores of runs, and wait for the answers of a worker.
+
+    Args:
+        paths: The stream.
+        records: The records of the runs.
+        observer: Receives the command of the worker.
+        permission: The options of that command that allow the user's own code.
 
     Raises:
         RecordError: An answer is damaged, or is about another policy.
@@ -40,13 +51,17 @@ def order_scores(
         publish_json(_order(paths, name), {"run": name, "policy": policy})
     unanswered = [name for name in waiting if not answer_of(paths, name).exists()]
     if unanswered:
+        command = shlex.join(_worker_command(paths, permission))
         observer.note(
-            f"{len(unanswered)} policies wait for a worker with the trusted code: "
-            f"rlexp worker {paths.name} --scores"
+            f"{len(unanswered)} policies wait for a worker with the trusted code: {command}"
         )
     while any(not answer_of(paths, name).exists() for name in waiting):
         time.sleep(EVERY)
     return [_answered(paths, name, policy) for name, policy in waiting.items()]
+
+
+def _worker_command(paths: ExperimentPaths, permission: Sequence[str]) -> tuple[str, ...]:
+    return ("rlexp", "worker", paths.name, "--scores", *permission)
 
 
 def _order(paths: ExperimentPaths, run: str) -> Path:
@@ -95,12 +110,14 @@ def serve_scores(
         observer: Receives notes.
 
     Raises:
-        RecordError: The workspace does not hold the trusted code, or the register was changed.
+        RecordError: The workspace does not hold the trusted code, the register was changed, or an
+            ordered score needs an import that is not allowed.
     """
     beginning = intact_stream(paths).beginning
     if beginning is None:
         raise RecordError(f"{paths.name} is no stream of candidates, which alone orders scores")
-    check_trusted(paths, beginning, workspace)
+    command = _worker_command(paths, workspace.permission)
+    check_code(paths, beginning, beginning.code, beginning.commit, workspace, command)
     answers = 0
     while True:
         orders = list(_open_orders(paths))
@@ -114,23 +131,13 @@ def serve_scores(
             return answers
 
 
-def check_trusted(
-    paths: ExperimentPaths, beginning: StreamBeginning, workspace: Workspace
-) -> None:
-    """Refuse to score in a folder that does not hold the code with which the stream began.
-
-    Raises:
-        RecordError: What to type instead.
-    """
-    check_code(paths, beginning, beginning.code, beginning.commit, workspace)
-
-
 def check_code(
     paths: ExperimentPaths,
     beginning: StreamBeginning,
     code: str,
     commit: str | None,
     workspace: Workspace,
+    command: Sequence[str],
 ) -> None:
     """Refuse to work in a folder that does not hold some code of a stream.
 
@@ -140,6 +147,7 @@ def check_code(
         code: The digest that the code must have.
         commit: The commit with this code; None without git.
         workspace: The folder.
+        command: The command of the worker.
 
     Raises:
         RecordError: What to type instead.
@@ -147,13 +155,16 @@ def check_code(
     if beginning.commit is None:
         refuse_changed_workspace(beginning, Checkout(workspace.folder, own=False), paths.name)
         return
-    command = f"rlexp worker {paths.name}"
-    present = clean_commit(workspace.folder, workspace.layout.root, "the worker's folder", command)
+    words = shlex.join(command)
+    present = clean_commit(workspace.folder, workspace.layout.root, "the worker's folder", words)
     if present is None or tree_of(workspace.folder, present) != code:
+        folder = shlex.quote(f"../{paths.name.replace('/', '-')}-{code[:12]}")
+        runs = shlex.quote(str(workspace.layout.root))
+        start = f"git worktree add --detach {folder} {commit} && cd {folder} && RLEXP_RUNS={runs} {words}"
         raise RecordError(
             f"the folder of this worker does not hold the code {code[:12]}: start it in a checkout "
-            f"of it, with RLEXP_RUNS={workspace.layout.root}: git worktree add --detach "
-            f"../{paths.name}-{code[:12]} {commit}"
+            f"of it: {start}",
+            command=start,
         )
 
 
@@ -172,6 +183,9 @@ def _answer(
 ) -> None:
     """Score some runs in one process, and publish an answer about each."""
     records = [read_run(paths.run(name)).record for name in runs]
+    # An answer counts for good: a worker that may not import what a score needs gives none.
+    command = _worker_command(paths, workspace.permission)
+    check_imports([record.spec for record in records], workspace.allowed, command)
     checkout = Checkout(workspace.folder, own=False)
     lean = bool(beginning.operational.get(LEAN, True))
     for scored in score_runs(paths, records, checkout, workspace, lean=lean):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
+from rlexp.app.execution.import_permission import permission_for
 from rlexp.app.streams.handed_scoring import order_scores
 from rlexp.app.streams.scoring import publish_scores, score_runs, scores_of
 from rlexp.app.streams.training import StreamTraining
@@ -202,7 +203,8 @@ class Stream:
         """The scores of runs that have ended: by a worker where workers train, else here."""
         training = self.training
         if isinstance(training.executor, Pull):
-            return order_scores(self.paths, ended, training.observer)
+            permission = permission_for([r.spec for r in ended], training.workspace.allowed)
+            return order_scores(self.paths, ended, training.observer, permission)
         trusted = training.checkouts.of(self.beginning.commit)
         return score_runs(self.paths, ended, trusted, training.workspace, lean=self.lean)
 

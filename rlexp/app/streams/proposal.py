@@ -136,9 +136,20 @@ def read_candidate(
 
 
 def check_candidate(
-    candidate: CheckedCandidate, experiment: Experiment, trusted: Checkout, workspace: Workspace
+    candidate: CheckedCandidate,
+    experiment: Experiment,
+    code: str,
+    trusted: Checkout,
+    workspace: Workspace,
 ) -> None:
     """Refuse a candidate whose policy the trusted code could not score.
+
+    Args:
+        candidate: The candidate.
+        experiment: The stream.
+        code: The digest of the trusted code.
+        trusted: The checkout of the trusted code.
+        workspace: The workspace.
 
     Raises:
         ConfigError: Why its learner cannot be built.
@@ -146,7 +157,7 @@ def check_candidate(
     seed = experiment.seeds.seeds(Phase.TUNING)[0]
     spec = candidate.configuration.spec(Phase.TUNING, experiment.seeds.root, seed)
     lean = bool(candidate.composed.operational.get(LEAN, True))
-    check_learner(spec, trusted, workspace, lean=lean)
+    check_learner(spec, trusted, workspace, code=code, lean=lean)
 
 
 def earlier_number(paths: ExperimentPaths, configuration: Configuration) -> int | None:

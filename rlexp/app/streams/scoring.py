@@ -57,14 +57,26 @@ def score_runs(
     return [_scored(r, sums.get(r.spec.id), answers.get(r.spec.id)) for r in records]
 
 
-def check_learner(spec: RunSpec, checkout: Checkout, workspace: Workspace, *, lean: bool) -> None:
+def check_learner(
+    spec: RunSpec, checkout: Checkout, workspace: Workspace, *, code: str, lean: bool
+) -> None:
     """Refuse a candidate whose learner the trusted code cannot build, before anything is trained.
+
+    Args:
+        spec: A run of the candidate.
+        checkout: The trusted code.
+        workspace: The workspace.
+        code: The digest of the trusted code.
+        lean: Whether shortcuts are used that change no number.
 
     Raises:
         ConfigError: Why it cannot be built.
     """
     question = {"id": spec.id, "spec": spec.plain(), "files": None}
     problem = _ask([question], checkout, workspace, lean=lean)[spec.id]["problem"]
+    if problem is not None and spec.code == code:
+        # The candidate has this code, too: its settings are wrong.
+        raise ConfigError(f"the candidate cannot be trained: {problem}")
     if problem is not None:
         raise ConfigError(
             f"the code of the first champion, which scores every policy, cannot build this one: "

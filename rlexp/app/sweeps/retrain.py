@@ -41,6 +41,7 @@ from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import without_secrets
+from rlexp.store.streams import intact_stream, is_stream
 from rlexp.store.sweeps import read_selection, read_trials
 
 LONGEST_NAME = 120
@@ -443,12 +444,16 @@ def choose_trial(origin: SweepTrial, workspace: Workspace) -> ChosenTrial:
 def best_trial(paths: ExperimentPaths, workspace: Workspace) -> int:
     """The winner; else the best trial on all tuning seeds; else the best trial of all.
 
+    Of a stream that takes candidates, it is the champion, whatever the means are.
+
     Raises:
         RlexpError: No trial has a score, or a file is damaged.
     """
     selection = read_selection(paths)
     if selection is not None:
         return selection.winner
+    if is_stream(paths):
+        return intact_stream(paths).champion
     sweeping = restore_sweep(
         paths, read_definition(paths), read_runs(paths), workspace, ReadOnlyLedger()
     )

@@ -20,7 +20,7 @@ from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.pruners import PruningPoint
-from rlexp.records.run import RunRecord
+from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.records.stream import CandidateVerdict, StreamRegister
 from rlexp.records.trial import Trial, TrialState
@@ -205,7 +205,13 @@ def _stream(
     ended, register = _EndedSearch(), read_stream(paths)
     question = search_problem_of(experiment, {})
     search = Search(question, ended, ended, one_by_one=False, exhausted=True, recorded=True)
-    records = {s.record.spec.id: s.record for s in runs if not s.record.may_run()}
+    # A run that has ended, and that the trusted code has not scored yet, has not failed.
+    records = {
+        s.record.spec.id: s.record
+        for s in runs
+        if not s.record.may_run()
+        and (s.record.state is not State.COMPLETED or s.record.spec.id in register.scored)
+    }
     sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
     sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
     for number, seeds, state, reason in _rulings(register):

@@ -95,8 +95,11 @@ def show_report(result: "ReportFiles", console: "Console") -> None:
     for text in result.kept_protocols:
         console.line(f"Protocol: {text}.")
     show_warnings(result.notices, console, "see the report", said=result.answer)
+    # Of a stream that takes candidates, the only line says that there is nothing to check yet.
+    nothing_yet = not result.labels and len(result.failed_checks) == 1
+    check = "Not yet a result" if nothing_yet else "Check failed"
     for text in result.failed_checks:
-        console.line(f"Check failed: {text}")
+        console.line(f"{check}: {text}")
     verb = "Unchanged, already written:" if result.unchanged else "Wrote"
     for path in result.files[:MOST_NAMED]:
         console.line(f"{verb} {path}")

@@ -123,10 +123,11 @@ def _progress(status: "ExperimentStatus") -> str:
 
 def _short_progress(status: "ExperimentStatus") -> str:
     """How far an experiment is, for a row of a table: of a sweep, its stage and its best trial."""
+    from rlexp.protocol.sweep import PROPOSALS
     from rlexp.text import format_score
 
     sweep = status.sweep
-    if sweep is None:
+    if sweep is None or sweep.stage == PROPOSALS:
         return _progress(status)
     best = ""
     if sweep.winner is not None:
@@ -169,7 +170,8 @@ def sweep_detail_lines(
     sweep: "SweepStatus | None", problem: str | None, *, latest: bool
 ) -> "Iterator[str]":
     """Why a sweep stopped or cannot be read, and its parameters; with `latest`, also its trials."""
-    from rlexp.console.sweep import parameters_line, trial_line
+    from rlexp.console.sweep import candidate_line, parameters_line, trial_line
+    from rlexp.protocol.sweep import PROPOSALS
 
     if problem is not None:
         yield f"  {problem}"
@@ -178,7 +180,8 @@ def sweep_detail_lines(
             yield f"  stopped: {sweep.stopped}"
         if (line := parameters_line(sweep)) is not None:
             yield f"  {line}"
-        yield from (f"    {trial_line(trial)}" for trial in sweep.latest if latest)
+        line_of = candidate_line if sweep.stage == PROPOSALS else trial_line
+        yield from (f"    {line_of(trial)}" for trial in sweep.latest if latest)
 
 
 def _watch(experiment: str | None, workspace: "Workspace", console: "Console") -> None:

@@ -329,10 +329,22 @@ def failed_checks(report: ReportContext) -> tuple[str, ...]:
     failed items of the checklist.
     """
     evidence = report.evidence
+    if not evidence.members and (names := _open_streams(evidence)):
+        # Every item about test runs would only repeat this.
+        return (f"{join_names(names)} takes candidates, and has no test run yet",)
     answered = items(report)
     refused = [i for i in answered if i.number in THAT_MATTER and i.answer is ChecklistAnswer.NO]
     failed = [f"checklist item {i.number}: {i.question} No: {i.evidence}" for i in refused]
     return (*_wrong_phase(evidence), *_missing(evidence), *_tampered(evidence), *failed)
+
+
+def _open_streams(evidence: Evidence) -> list[str]:
+    """The streams that take candidates, where nothing else is reported and no record is wrong."""
+    sweeps = evidence.sweeps
+    are_open = all(s.definition.is_stream and s.selection is None for s in sweeps)
+    alone = len(sweeps) == len(evidence.experiments)
+    wrong = evidence.problems or any(each.faults for each in evidence.integrity)
+    return [s.experiment for s in sweeps] if are_open and alone and not wrong else []
 
 
 def _tampered(evidence: Evidence) -> Iterator[str]:

@@ -25,10 +25,14 @@ from stream_studies import (
 )
 from warm_processes import warm_up
 
+from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
+from rlexp.app.streams.handed_scoring import answer_of, serve_scores
+from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.files import publish_json
+from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.runs import read_run
 from rlexp.store.streams import read_stream
 
@@ -227,6 +231,43 @@ def test_the_test_uses_the_trusted_code_and_is_made_once(
     assert document["head"] == again["head"]
     verified = typed(folder, "verify", "s")
     assert 0 == verified.code, verified.out
+
+
+@pytest.mark.parametrize("word", ["--final", "algorithm.gamma=0.9"])
+def test_a_command_without_permission_spends_nothing(judged: JudgedStudy, word: str) -> None:
+    """Without `--allow-import`, no run is trained that could only fail, and the message has the command."""
+    before = judged.paths.candidates.read_bytes()
+    with pytest.raises(RecordError, match="--allow-import learner"):
+        rlexp(judged.folder, "propose", "s", word)
+    assert before == judged.paths.candidates.read_bytes()
+    shown = rlexp(judged.folder, "propose", "s", "--json").document("stream")
+    assert all("--allow-import learner" in each["command"] for each in shown["next"])
+
+
+def test_a_scoring_worker_without_permission_gives_no_answer(
+    judged: JudgedStudy, tmp_path: Path
+) -> None:
+    """A worker that may not import the learner is refused: its answer would count as a failed run."""
+    folder = tmp_path / "copy"
+    shutil.copytree(judged.folder, folder)
+    paths = ExperimentPaths(folder / "runs" / "s")
+    name = next(run.folder.name for run in paths.runs())
+    publish_json(paths.scoring_orders / f"{name}.json", {"run": name, "policy": None})
+    with pytest.raises(RecordError, match=r"worker s --scores .*--allow-import learner"):
+        rlexp(folder, "worker", "s", "--scores")
+    assert not answer_of(paths, name).exists()
+
+
+def test_a_worker_elsewhere_is_sent_to_a_checkout(judged: JudgedStudy, tmp_path: Path) -> None:
+    """The message has one command, which makes the checkout and starts the same worker there."""
+    elsewhere = worktree_of(judged.folder, tmp_path / "elsewhere", learner=GOOD)
+    runs = str(judged.folder / "runs")
+    workspace = Workspace(elsewhere, Layout(Path(runs)), ("learner", "lamps"))
+    with pytest.raises(RecordError) as refused:
+        serve_scores(judged.paths, workspace, lambda: False, SilentObserver())
+    command = str(refused.value.command)
+    assert command.startswith("git worktree add --detach ../s-")
+    assert f"RLEXP_RUNS={runs} rlexp worker s --scores --allow-import" in command
 
 
 def test_a_bundle_of_a_stream_has_its_register_and_its_scores(

@@ -19,7 +19,7 @@ from rlexp.app.commands.judge.ablate_source import read_source, read_words
 from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
 from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
-from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
+from rlexp.app.sweeps.retrain import SweepTrial, best_trial, request_trial_again
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.executors import local
@@ -30,7 +30,9 @@ from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
 from rlexp.store.ledger import read_ledger
 from rlexp.store.runs import read_experiment, read_run
+from rlexp.store.scorings import write_scoring
 from rlexp.store.streams import append_to_stream, read_stream
+from rlexp.store.sweeps import read_trials
 
 WORDS = (
     *("algorithm=ppo", "environment=cartpole", "budget.steps=256", "algorithm.n_steps=128"),
@@ -169,6 +171,84 @@ def test_a_stream_that_was_moved_is_named(copied: ExperimentPaths) -> None:
     assert 0 == typed(folder, "mv", "s", "later").code
     with pytest.raises(RecordError, match="experiment s is now later"):
         rlexp(folder, "propose", "s", "algorithm.gamma=0.9")
+    with pytest.raises(RecordError, match="experiment s is now later"):
+        rlexp(folder, "propose", "s", "--begin", *WORDS, *DESIGN)
+    assert not (folder / "runs" / "s").exists()
+
+
+def test_a_wrong_setting_is_answered_as_a_setting(stream: Path) -> None:
+    """A learner that no code could build is explained by its settings, without a word about classes."""
+    with pytest.raises(
+        ConfigError, match=r"the candidate cannot be trained: .*batch_size"
+    ) as wrong:
+        rlexp(stream, "propose", "s", "algorithm.n_steps=7", "algorithm.batch_size=64")
+    assert "classes" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("trial", [None, 0, 1])
+def test_test_seeds_of_an_open_stream_stay_unused(stream: Path, trial: int | None) -> None:
+    """`--from-sweep` refuses the test seeds of a stream that goes on, and otherwise takes others."""
+    workspace = Workspace.here(folder=stream)
+    with pytest.raises(ConfigError, match="its test seeds must stay unused"):
+        request_trial_again(SweepTrial("s", trial), ("seeds.root=0",), workspace)
+    with pytest.raises(ConfigError, match="its test seeds must stay unused"):
+        request_trial_again(
+            SweepTrial("s", trial), ("seeds.root=0", "algorithm.gamma=0.9"), workspace
+        )
+    root = read_experiment(ExperimentPaths(stream / "runs" / "s")).seeds.root
+    for words in ((), ("algorithm.gamma=0.9",)):
+        request = request_trial_again(SweepTrial("s", trial), words, workspace)
+        assert request.experiment.seeds.root == root + 1
+
+
+def test_the_status_of_a_stream_speaks_of_candidates(stream: Path) -> None:
+    """It names no stage of a sweep, and its commands are accepted by `rlexp propose`."""
+    listed = typed(stream, "status", "s")
+    first, candidate, *commands = listed.out.splitlines()
+    assert "s (unfinished): takes candidates: 1 candidate decided (1 kept)" in first
+    assert "champion tuned (trial 1)" in first
+    assert "candidate 1 kept: " in candidate
+    assert "selection" not in listed.out
+    assert commands[0].endswith("rlexp propose s algorithm.gamma=0.98")
+    assert commands[1].endswith("rlexp propose s --final")
+    assert "takes candidates" in typed(stream, "status").out
+    shown = rlexp(stream, "propose", "s", "--json").document("stream")["next"]
+    assert [each["command"] for each in shown] == [line.split(": ", 1)[1] for line in commands]
+
+
+def test_a_run_that_waits_for_its_score_has_not_failed(copied: ExperimentPaths) -> None:
+    """Killed between training and scoring, the candidate is open in `status`, and its command finishes it."""
+    written = copied.candidates.read_bytes().splitlines(keepends=True)
+    copied.candidates.write_bytes(b"".join(written[:2]))
+    for run in copied.runs():
+        run.scoring.unlink()
+    listed = typed(copied.folder.parents[1], "status", "s").out
+    assert "0 candidates decided (0 kept), 1 open" in listed
+    assert "failed" not in listed
+    assert "rlexp propose s --continue" in listed
+
+
+def test_a_report_before_the_test_fails_no_check(stream: Path, tmp_path: Path) -> None:
+    """It says in one line that there is no test run yet, and `--strict` still refuses it."""
+    written = typed(stream, "report", "s", "--output", str(tmp_path / "report"))
+    assert 0 == written.code
+    assert "Check failed" not in written.out
+    assert 1 == written.out.count("Not yet a result: s takes candidates")
+    assert 3 == typed(stream, "report", "s", "--output", str(tmp_path / "report"), "--strict").code
+
+
+def test_the_champion_of_a_stream_is_its_best_trial(copied: ExperimentPaths) -> None:
+    """A kept candidate is what `--from-sweep` trains, also where its mean is not the largest one."""
+    trials = read_trials(copied)
+    for scored in read_stream(copied).scored.values():
+        kept = read_run(copied.run(scored.run)).record.spec
+        configuration = trials[1].configuration
+        assert scored.evaluation is not None
+        assert configuration is not None
+        if kept.fingerprint == configuration.fingerprint:
+            low = replace(scored.evaluation, returns=(1.0,) * len(scored.evaluation.returns))
+            write_scoring(copied.run(scored.run), low)
+    assert 1 == best_trial(copied, Workspace.here(folder=copied.folder.parents[1]))
 
 
 def test_best_has_the_proposed_settings_and_saves_them(copied: ExperimentPaths) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from signal import Signals
 from typing import ClassVar
 
@@ -15,6 +14,8 @@ from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.streams.beginning import StreamRequest, begin_stream
 from rlexp.app.streams.judging import Stream, alpha_spent, design_of
+from rlexp.app.streams.next_commands import is_full, missing_tests, stream_commands
+from rlexp.app.streams.permission import check_permission, permission_of_stream
 from rlexp.app.streams.proposal import (
     CandidateProposal,
     CheckedCandidate,
@@ -46,7 +47,7 @@ from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import Lease, hold
 from rlexp.store.runs import read_experiment
 from rlexp.store.streams import intact_stream, is_stream
-from rlexp.store.sweeps import StoredTrial, append_trial, read_selection, read_trials
+from rlexp.store.sweeps import StoredTrial, append_trial, read_trials
 
 
 class StreamAnswer(StrEnum):
@@ -226,6 +227,8 @@ def propose(request: ProposeRequest, workspace: Workspace, observer: Observer) -
     _check(request)
     paths = workspace.layout.experiment(request.study)
     if request.begins is not None:
+        if not paths.definition.exists():
+            workspace.check_former_name(request.study)
         command = shlex.join(request.proposal.command)
         begin_stream(paths, request.begins, workspace, command)
         return _result(paths, _Done(StreamAnswer.BEGUN), workspace)
@@ -328,6 +331,7 @@ def _opened(
         )
     refuse_changed_workspace(beginning, checkouts.of(beginning.commit), paths.name)
     _restore_trials(paths, register)
+    check_permission(paths, register, workspace, request.proposal.command)
     words = [word for word in request.proposal.words if _of_executor(word)]
     training = StreamTraining(
         paths=paths,
@@ -418,7 +422,7 @@ def _open(
             command=command,
         )
     trusted = stream.training.checkouts.of(stream.beginning.commit)
-    check_candidate(checked, experiment, trusted, workspace)
+    check_candidate(checked, experiment, stream.beginning.code, trusted, workspace)
     labelled = replace(checked.configuration, label=f"trial {number}")
     candidate = OpenedCandidate(
         time=time.time(),
@@ -456,7 +460,7 @@ def _final(stream: Stream) -> _Done:
             command=command,
         )
     interrupted = stream.test()
-    missing = _untested(stream.paths, stream.register)
+    missing = missing_tests(stream.paths, stream.register)
     answer = StreamAnswer.INCOMPLETE if missing or interrupted else StreamAnswer.TESTED
     return _Done(answer, interrupted=interrupted)
 
@@ -472,8 +476,7 @@ def _result(paths: ExperimentPaths, done: _Done, workspace: Workspace) -> Stream
     experiment, design = read_experiment(paths), design_of(beginning)
     first = experiment.default
     count, kept = len(register.candidates), len(register.kept)
-    full = design.horizon is not None and count >= design.horizon
-    goes_on = register.closed is None and not full
+    goes_on = register.closed is None and not is_full(register)
     spent = alpha_spent(design, count)
     codes = {t.number: t.configuration.code for t in read_trials(paths) if t.configuration}
     winner = register.champion or None
@@ -506,22 +509,12 @@ def _result(paths: ExperimentPaths, done: _Done, workspace: Workspace) -> Stream
             _row(c, register.decisions.get(c.number), codes.get(c.number))
             for c in register.candidates
         ),
-        tests_missing=None if register.closed is None else _untested(paths, register),
+        tests_missing=None if register.closed is None else missing_tests(paths, register),
         head=register.head,
         interrupted=done.interrupted.name if done.interrupted else None,
         card=done.card,
-        next=tuple(_next(paths, register, workspace, full=full)),
+        next=tuple(_next(paths, register, workspace)),
     )
-
-
-def _untested(paths: ExperimentPaths, register: StreamRegister) -> int:
-    """Number of test runs without a score of the trusted code."""
-    experiment, selection = read_experiment(paths), read_selection(paths)
-    if selection is None:
-        return len(experiment.seeds.seeds(Phase.TEST)) * (2 if register.kept else 1)
-    specs = [spec for _, spec in experiment.specs(Phase.TEST)]
-    scored = (register.scored.get(spec.id) for spec in specs)
-    return sum(each is None or each.score is None for each in scored)
 
 
 def _label(configuration: Configuration) -> str:
@@ -563,28 +556,10 @@ def _mean(scores: tuple[float | None, ...]) -> float | None:
 
 
 def _next(
-    paths: ExperimentPaths,
-    register: StreamRegister,
-    workspace: Workspace,
-    *,
-    full: bool,
+    paths: ExperimentPaths, register: StreamRegister, workspace: Workspace
 ) -> Iterator[NextCommand]:
-    base = ["rlexp", "propose", paths.name]
-    permission = workspace.permission
-
-    def command(why: str, *words: str | Path) -> NextCommand:
-        return NextCommand(why=why, command=shlex.join([*base, *map(str, words), *permission]))
-
+    permission = permission_of_stream(paths, register, workspace)
+    yield from stream_commands(paths, register, permission)
     if register.closed is not None:
-        if _untested(paths, register):
-            yield command("test the champion", "--final")
         report = ["rlexp", "report", paths.name, *permission]
         yield NextCommand(why="write the report", command=shlex.join(report))
-        return
-    if register.open is not None:
-        yield command("finish the open candidate", "--continue")
-        return
-    if not full:
-        yield command("propose a candidate", "algorithm.gamma=0.98")
-    if register.candidates:
-        yield command("close the stream and test its champion", "--final")

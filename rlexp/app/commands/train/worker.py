@@ -232,7 +232,7 @@ def _check(
     numbers = [n for n, code in candidate_codes(paths) if code == spec.code]
     if register.beginning is not None and numbers:
         commit = register.commit_of(numbers[0])
-        check_code(paths, register.beginning, spec.code, commit, workspace)
+        check_code(paths, register.beginning, spec.code, commit, workspace, command)
 
 
 def _serve_scores(
