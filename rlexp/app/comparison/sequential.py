@@ -5,7 +5,7 @@ tests the scores so far, and `record_look` writes each decision, so that later a
 contradict it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import isclose
 from typing import Any, get_args
@@ -484,8 +484,8 @@ def check_decidable(design: FrozenDesign, more: str, *, seeds: bool) -> None:
 def _enough(design: FrozenDesign, more: str, seeds: bool) -> str:
     """The options of the smallest designs that can decide a pair, as the end of a sentence."""
     interims, group = design.interims, design.group
-    analyses = _first_that_decides(design, "interims")
-    larger = _first_that_decides(design, "group")
+    analyses = _first_that_decides(interims, lambda n: replace(design, interims=n))
+    larger = _first_that_decides(group, lambda n: replace(design, group=n))
     options = []
     if analyses is not None:
         options.append(f"{more} {analyses * group if seeds else analyses}")
@@ -496,11 +496,10 @@ def _enough(design: FrozenDesign, more: str, seeds: bool) -> str:
     return f"use {' or '.join(options)}, or more"
 
 
-def _first_that_decides(design: FrozenDesign, name: str) -> int | None:
-    """The smallest larger value of a field with which a pair can be decided; None without one."""
-    present = getattr(design, name)
+def _first_that_decides(present: int, design_with: Callable[[int], FrozenDesign]) -> int | None:
+    """The smallest value above the present one with which a pair can be decided; None without one."""
     values = range(present + 1, present + MOST_MORE + 1)
-    return next((n for n in values if _can_decide(replace(design, **{name: n}))), None)
+    return next((n for n in values if _can_decide(design_with(n))), None)
 
 
 def _can_decide(design: FrozenDesign) -> bool:
