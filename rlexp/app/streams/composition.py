@@ -8,7 +8,7 @@ from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.streams.separate_process import ask
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import split_override
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.experiment import Configuration, Failures
 from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.protocol.seeds import SeedPlan
@@ -135,6 +135,11 @@ def refuse_frozen_words(words: Iterable[str], free: Sequence[str]) -> None:
         if group in (*CANDIDATES_MAY_CHANGE, *OF_EXECUTION) or key in free:
             continue
         more = f", {', '.join(free)}" if free else ""
+        if misspelt := did_you_mean(group, CANDIDATES_MAY_CHANGE):
+            allowed = [*CANDIDATES_MAY_CHANGE, *free]
+            raise ConfigError(
+                f"{word}: there is no group {group}{misspelt}", key=key, allowed=allowed
+            )
         raise ConfigError(
             f"{word}: a stream has frozen {key}, because a candidate that changes the task, the "
             f"seeds, the evaluation or the budget cannot be compared: change agent or "

@@ -7,10 +7,13 @@ from rlexp.app.results import NextCommand
 from rlexp.app.streams.judging import design_of
 from rlexp.protocol.seeds import Phase
 from rlexp.records.stream import StreamRegister
+from rlexp.stats.sequential.candidates import fewest_seeds
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment
 from rlexp.store.sweeps import read_selection
 
+EXAMPLES = tuple(f"algorithm.gamma={gamma}" for gamma in (0.98, 0.97, 0.995, 0.95, 0.9))
+"""Candidates that are suggested, each until it has been proposed."""
 FINISH = "finish the open candidate"
 TEST = "test the champion"
 
@@ -31,6 +34,14 @@ def is_full(register: StreamRegister) -> bool:
         return False
     horizon = design_of(register.beginning).horizon
     return horizon is not None and len(register.candidates) >= horizon
+
+
+def needed_seeds(register: StreamRegister) -> int | None:
+    """The fewest tuning seeds on which the next candidate can be kept; None where none can be kept."""
+    if register.beginning is None or is_full(register):
+        return None
+    design = design_of(register.beginning)
+    return fewest_seeds(design, len(register.candidates) + 1, len(register.kept))
 
 
 def stream_commands(
@@ -55,7 +66,10 @@ def stream_commands(
     if register.open is not None:
         yield command(FINISH, "--continue")
         return
-    if not is_full(register):
-        yield command("propose a candidate", "algorithm.gamma=0.98")
+    proposed = {word for each in register.candidates for word in each.words}
+    proposed.update(() if register.beginning is None else register.beginning.words)
+    example = next((word for word in EXAMPLES if word not in proposed), None)
+    if example is not None and needed_seeds(register) is not None:
+        yield command("propose a candidate", example)
     if register.candidates:
         yield command("close the stream and test its champion", "--final")

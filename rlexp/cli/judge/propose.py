@@ -104,7 +104,6 @@ def propose(
     }
     others = {"--diff": diff, "--worktree": worktree, "--final": final, "--continue": goes_on}
     _check_options(of_beginning, others, begin=begin)
-    _check_alone({"the settings": None if begin else words, **others})
     from rlexp.app.commands.judge.propose import ProposeRequest
     from rlexp.app.commands.judge.propose import propose as use_case
     from rlexp.app.streams.proposal import CandidateProposal
@@ -162,19 +161,6 @@ def _check_options(
     if given is not None:
         remedy = f"leave out {given}" if begin else f"leave out {given}: the stream has frozen it"
         raise ConfigError(f"{given} does not go with this command: {remedy}", key=given)
-
-
-def _check_alone(given: Mapping[str, object]) -> None:
-    """Refuse `--final` and `--continue` beside anything else, because `--final` cannot be undone."""
-    from rlexp.errors import ConfigError
-
-    names = [name for name, value in given.items() if value]
-    alone = next((name for name in ("--final", "--continue") if name in names), None)
-    if alone is not None and len(names) > 1:
-        other = next(name for name in names if name != alone)
-        raise ConfigError(
-            f"{alone} does not go with {other}: give one command after the other", key=alone
-        )
 
 
 def stream_exit_code(result: "StreamResult") -> int:

@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlexp.text import format_count
+from rlexp.text import format_count, format_score
 
 if TYPE_CHECKING:
     from rlexp.app.commands.judge.propose import CandidateRow, StreamResult
 
 SHORT = 12
 """Digits of a digest that are shown."""
+MANY = 100
+"""An e-value from this on is shown without decimals."""
 
 
 def answer(result: "StreamResult") -> str:
@@ -39,7 +41,11 @@ def _decision(result: "StreamResult", row: "CandidateRow | None") -> str:
     if row is None:
         return str(result.answer).capitalize()
     before = " before, so that nothing was spent" if result.earlier else ""
-    evidence = "" if row.e_value is None else f"e-value {row.e_value:.3g} of {row.threshold:.3g}"
+    evidence = (
+        ""
+        if row.e_value is None or row.threshold is None
+        else f"e-value {_e_value(row.e_value)}; a keep needs {_e_value(row.threshold)}"
+    )
     follows = "it is the champion now" if row.decision == "kept" else "the champion stays"
     if result.earlier:
         follows = f"the champion is {result.champion_name}"
@@ -47,6 +53,11 @@ def _decision(result: "StreamResult", row: "CandidateRow | None") -> str:
         f"{str(row.decision).capitalize()}{before}: candidate {row.number}; {row.reason} "
         f"({evidence}); {follows}."
     )
+
+
+def _e_value(value: float) -> str:
+    """An e-value with the digits that a reader can use."""
+    return format_score(value, 0 if value >= MANY else 2)
 
 
 def frozen_text(result: "StreamResult") -> Iterator[str]:
@@ -58,10 +69,16 @@ def frozen_text(result: "StreamResult") -> Iterator[str]:
     yield (
         f"Stream: {result.label} on {result.task}, {result.steps:,} steps, score "
         f"{result.score} ({better} is better), up to {format_count(result.seeds, 'tuning seed')} for "
-        f"a candidate, margin {result.margin:g}{limit}; scored by code {result.code[:SHORT]}"
+        f"a candidate, margin {result.margin:g}{limit}; scored by {_trusted_code(result)}"
     )
     if result.protected:
         yield f"Protected: {', '.join(result.protected)}"
+
+
+def _trusted_code(result: "StreamResult") -> str:
+    if result.commit is not None:
+        return f"code {result.code[:SHORT]}"
+    return "the code of this folder, which has no git commit: only protected files are frozen"
 
 
 def alpha_text(result: "StreamResult") -> Iterator[str]:
@@ -74,7 +91,7 @@ def alpha_text(result: "StreamResult") -> Iterator[str]:
         needs = (
             f"can be kept on {format_count(result.fewest_seeds, 'seed')} at the earliest"
             if result.fewest_seeds is not None
-            else "cannot be kept with these seeds"
+            else "could never be kept with these seeds, so that none is accepted"
         )
         spent += f"; the next candidate has the level {result.next_level:.3g} and {needs}"
     yield spent

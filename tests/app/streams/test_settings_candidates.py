@@ -19,12 +19,13 @@ from rlexp.app.commands.judge.ablate_source import read_source, read_words
 from rlexp.app.observer import SilentObserver
 from rlexp.app.streams import separate_process
 from rlexp.app.streams.handed_scoring import answer_of, order_scores, serve_scores
+from rlexp.app.streams.next_commands import needed_seeds
 from rlexp.app.sweeps.retrain import SweepTrial, best_trial, request_trial_again
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.executors import local
 from rlexp.records.ledger import SealedScoring
-from rlexp.records.stream import ScoredRun, StreamBeginning, plain_line
+from rlexp.records.stream import CandidateVerdict, ScoredRun, StreamBeginning, plain_line
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.lease import hold
@@ -142,7 +143,7 @@ def test_sentences_of_a_stream_are_folded_by_the_terminal_alone(stream: Path) ->
     lines = rlexp(stream, "propose", "s").out.splitlines()
     assert "s takes candidates; champion: tuned (trial 1)." == lines[0]
     (frozen,) = [line for line in lines if line.startswith("Stream: ")]
-    assert "scored by code" in frozen
+    assert "scored by the code of this folder, which has no git commit" in frozen
     (alpha,) = [line for line in lines if line.startswith("Alpha: ")]
     assert alpha.endswith("at the earliest")
     head, row = next((h, r) for h, r in pairwise(lines) if r.lstrip().startswith("1  kept"))
@@ -318,6 +319,45 @@ def test_closing_a_stream_stands_alone(stream: Path, words: list[str]) -> None:
     with pytest.raises(ConfigError, match="does not go with"):
         rlexp(stream, "propose", "s", *words)
     assert before == (stream / "runs/s/candidates.jsonl").read_bytes()
+
+
+def test_a_candidate_that_could_never_be_kept_is_not_entered(stream: Path, tmp_path: Path) -> None:
+    """Once the level needs more seeds than the stream has, a candidate spends nothing and is not suggested."""
+    few = [word for word in WORDS if not word.startswith("seeds.tuning")]
+    rlexp(tmp_path, "propose", "s", "--begin", *few, "seeds.tuning=6", "--alpha", "0.99")
+    paths = ExperimentPaths(tmp_path / "runs" / "s")
+    kept = read_stream(ExperimentPaths(stream / "runs" / "s"))
+    opened, decision = kept.candidates[0], kept.decisions[1]
+    lost = replace(decision, state=CandidateVerdict.DISCARDED)
+    while needed_seeds(read_stream(paths)) is not None:
+        number = len(read_stream(paths).candidates) + 1
+        candidate = replace(opened, number=number, fingerprint=f"{number}")
+        append_to_stream(paths, candidate, replace(lost, candidate=number))
+    before = paths.candidates.read_bytes()
+    with pytest.raises(
+        RecordError, match=r"could never be kept: its level 0\.0155 takes 7 won seeds"
+    ):
+        rlexp(tmp_path, "propose", "s", "algorithm.gamma=0.9")
+    assert before == paths.candidates.read_bytes()
+    shown = rlexp(tmp_path, "propose", "s", "--json").document("stream")["next"]
+    assert ["rlexp propose s --final"] == [each["command"] for each in shown]
+
+
+def test_a_suggested_candidate_has_not_been_judged(copied: ExperimentPaths) -> None:
+    """The next command proposes a value that no candidate of the stream has proposed."""
+    register = read_stream(copied)
+    judged = replace(
+        register.candidates[0], number=2, fingerprint="2", words=("algorithm.gamma=0.98",)
+    )
+    append_to_stream(copied, judged, replace(register.decisions[1], candidate=2))
+    shown = typed(copied.folder.parents[1], "propose", "s").out
+    assert "rlexp propose s algorithm.gamma=0.97" in shown
+
+
+def test_a_misspelt_group_is_named(stream: Path) -> None:
+    """A word whose group does not exist is answered with the group that was meant."""
+    with pytest.raises(ConfigError, match="did you mean 'algorithm'"):
+        rlexp(stream, "propose", "s", "algoritm.gamma=0.9")
 
 
 def test_a_second_command_is_refused_by_the_lock(stream: Path) -> None:

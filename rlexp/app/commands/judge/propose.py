@@ -14,7 +14,12 @@ from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.streams.beginning import StreamRequest, begin_stream
 from rlexp.app.streams.judging import Stream, alpha_spent, design_of
-from rlexp.app.streams.next_commands import is_full, missing_tests, stream_commands
+from rlexp.app.streams.next_commands import (
+    is_full,
+    missing_tests,
+    needed_seeds,
+    stream_commands,
+)
 from rlexp.app.streams.permission import check_permission, permission_of_stream
 from rlexp.app.streams.proposal import (
     CandidateProposal,
@@ -41,7 +46,7 @@ from rlexp.records.stream import (
     StreamRegister,
 )
 from rlexp.reports.drawing.blocks import SummaryCard
-from rlexp.stats.sequential.candidates import candidate_level, fewest_seeds
+from rlexp.stats.sequential.candidates import candidate_level, least_seeds
 from rlexp.store.configurations import read_configuration
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.lease import Lease, hold
@@ -252,12 +257,19 @@ def _check(request: ProposeRequest) -> None:
     """
     proposal = request.proposal
     check_one_way(proposal)
-    candidate = any(not _of_executor(word) for word in proposal.words)
-    alone = candidate or proposal.diff is not None or proposal.worktree is not None
-    if (request.final or request.goes_on) and alone:
-        option = "--final" if request.final else "--continue"
+    candidate = next((word for word in proposal.words if not _of_executor(word)), None)
+    given = {
+        "--final": request.final,
+        "--continue": request.goes_on,
+        "--diff": proposal.diff,
+        "--worktree": proposal.worktree,
+        str(candidate): candidate,
+    }
+    options = [name for name, value in given.items() if value]
+    if (request.final or request.goes_on) and len(options) > 1:
         raise ConfigError(
-            f"{option} takes no candidate: give the candidate in a command before", key=option
+            f"{options[0]} does not go with {options[1]}: give one command after the other",
+            key=options[0],
         )
 
 
@@ -412,15 +424,7 @@ def _open(
 ) -> None:
     """Give a candidate its share of alpha; the line of the register comes before everything else."""
     register, number = stream.register, len(stream.register.candidates) + 1
-    design = design_of(stream.beginning)
-    if design.horizon is not None and number > design.horizon:
-        command = f"rlexp propose {shlex.quote(stream.paths.name)} --final"
-        raise RecordError(
-            f"{stream.paths.name} was begun for {design.horizon} candidates, and all of alpha is "
-            f"spent: test the champion: {command}",
-            code="protocol",
-            command=command,
-        )
+    level = _next_level(stream, number)
     trusted = stream.training.checkouts.of(stream.beginning.commit)
     check_candidate(checked, experiment, stream.beginning.code, trusted, workspace)
     labelled = replace(checked.configuration, label=f"trial {number}")
@@ -435,10 +439,38 @@ def _open(
         words=tuple(w for w in request.proposal.words if not _of_executor(w)),
         commit=checked.code.commit,
         name=checked.code.name,
-        level=candidate_level(design, number, len(register.kept)),
+        level=level,
     )
     stream.enter(candidate)
     append_trial(stream.paths, _trial(candidate))
+
+
+def _next_level(stream: Stream, number: int) -> float:
+    """The level of the next candidate.
+
+    Raises:
+        RecordError: All of alpha is spent, or the seeds are too few to keep a candidate of this
+            level. Such a candidate would only spend alpha.
+    """
+    register, design = stream.register, design_of(stream.beginning)
+    command = f"rlexp propose {shlex.quote(stream.paths.name)} --final"
+    if design.horizon is not None and number > design.horizon:
+        raise RecordError(
+            f"{stream.paths.name} was begun for {design.horizon} candidates, and all of alpha is "
+            f"spent: test the champion: {command}",
+            code="protocol",
+            command=command,
+        )
+    level = candidate_level(design, number, len(register.kept))
+    if needed_seeds(register) is None:
+        raise RecordError(
+            f"candidate {number} of {stream.paths.name} could never be kept: its level {level:.3g} "
+            f"takes {least_seeds(level)} won seeds, and the stream has {design.seeds}; test the "
+            f"champion, and begin another stream with more seeds.tuning: {command}",
+            code="protocol",
+            command=command,
+        )
+    return level
 
 
 def _judged(stream: Stream, number: int) -> _Done:
@@ -500,7 +532,7 @@ def _result(paths: ExperimentPaths, done: _Done, workspace: Workspace) -> Stream
         alpha_spent=spent,
         alpha_left=max(design.alpha - spent, 0.0),
         next_level=candidate_level(design, count + 1, kept) if goes_on else None,
-        fewest_seeds=fewest_seeds(design, count + 1, kept) if goes_on else None,
+        fewest_seeds=needed_seeds(register) if goes_on else None,
         commit=beginning.commit,
         code=beginning.code,
         protected=tuple(beginning.protected),
