@@ -346,10 +346,12 @@ def test_a_candidate_that_could_never_be_kept_is_not_entered(stream: Path, tmp_p
 def test_a_suggested_candidate_has_not_been_judged(copied: ExperimentPaths) -> None:
     """The next command proposes a value that no candidate of the stream has proposed."""
     register = read_stream(copied)
+    words = ("algorithm.gamma=0.98",)
     judged = replace(
-        register.candidates[0], number=2, fingerprint="2", words=("algorithm.gamma=0.98",)
+        register.candidates[0], number=2, fingerprint="2", words=words, champion=1, level=0.6
     )
-    append_to_stream(copied, judged, replace(register.decisions[1], candidate=2))
+    lost = replace(register.decisions[1], state=CandidateVerdict.DISCARDED)
+    append_to_stream(copied, judged, replace(lost, candidate=2, champion=1, level=0.6))
     shown = typed(copied.folder.parents[1], "propose", "s").out
     assert "rlexp propose s algorithm.gamma=0.97" in shown
 
