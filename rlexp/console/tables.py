@@ -79,7 +79,8 @@ class ProgressLines:
             return
         self._next = monotonic() + SECONDS_BETWEEN_LINES
         steps = ", ".join(f"{r.spec.name} {progress(r)}" for r in running)
-        self._line(f"  {self._ended}/{self._total} done, {waiting} waiting; {steps}")
+        counts = f"{self._ended}/{self._total} done, {waiting} waiting"
+        self._line(f"  {counts}; {steps}" if steps else f"  {counts}")
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print how a run ended."""

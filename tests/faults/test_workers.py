@@ -244,18 +244,22 @@ def test_a_sweep_is_the_same_whoever_executes_its_runs(study: StudyFolder) -> No
 
 
 def test_what_only_the_folder_names_is_not_executed(study: StudyFolder) -> None:
-    """A worker refuses a run with foreign code until `--allow-import` names the module."""
+    """A worker refuses runs with foreign code until `--allow-import` names the module, and gives the reason once."""
     code, output = study.give(
         *("run", "experiment=x", "environment=gymnasium", "executor=pull", "--detach"),
-        *("environment.id=odd_environments:Odd-v0", "seeds.test=1", "budget.steps=3000"),
+        *("environment.id=odd_environments:Odd-v0", "seeds.test=2", "budget.steps=3000"),
         "algorithm.n_steps=64",
     )
     assert code == 0, output
     code, output = study.give("worker", "x")
-    assert (1, True) == (code, "--allow-import odd_environments" in output), output
+    counts = [
+        output.count("worker x --allow-import odd_environments"),
+        output.count("is skipped for the same reason"),
+    ]
+    assert (1, [1, 1]) == (code, counts), output
     assert [] == study.events("x", "started")
     assert 0 == study.give("worker", "x", "--allow-import", "odd_environments")[0]
-    assert ["completed"] == [event["ending"] for event in study.events("x", "ended")]
+    assert ["completed"] * 2 == [event["ending"] for event in study.events("x", "ended")]
 
 
 MISTAKES = {

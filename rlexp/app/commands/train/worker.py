@@ -98,6 +98,7 @@ class QueuedRunSource:
         note: Receives the reason why a run is skipped.
         taken: The orders of the runs that this worker has taken, by name.
         refused: Names of skipped runs.
+        reasons: Why they were skipped.
         ends: Number of attempts that ended.
         offered: Names of queued runs, in order.
     """
@@ -108,6 +109,7 @@ class QueuedRunSource:
     note: Callable[[str], None]
     taken: dict[str, RunOrder] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
+    reasons: set[str] = field(default_factory=set)
     ends: int = 0
     offered: deque[str] = field(default_factory=deque)
 
@@ -135,8 +137,15 @@ class QueuedRunSource:
                     return spec
             except RlexpError as error:
                 self.refused.add(name)
-                self.note(f"run {name} is skipped: {error}")
+                self.note(f"run {name} is skipped{self._because(str(error))}")
         return None
+
+    def _because(self, reason: str) -> str:
+        """The reason in full for the first run, because a queue often has many runs of one code."""
+        if reason in self.reasons:
+            return " for the same reason"
+        self.reasons.add(reason)
+        return f": {reason}"
 
     def _spec(self, name: str) -> RunSpec | None:
         paths = self.experiment.run(name)
