@@ -22,7 +22,7 @@ class DQNState(NamedTuple):
     target: Parameters
 
 
-class ActionDraws(NamedTuple):
+class EpsilonGreedyDraws(NamedTuple):
     """Random actions (steps × environments), and numbers in [0, 1) (steps) that choose them."""
 
     actions: jax.Array
@@ -44,10 +44,10 @@ class DQNLearning:
     target_every: int
     logged: ClassVar[tuple[str, ...]] = ("loss",)
 
-    def draw(self, key: jax.Array, steps: int, count: int) -> ActionDraws:
+    def draw(self, key: jax.Array, steps: int, count: int) -> EpsilonGreedyDraws:
         """Random numbers for the actions of a rollout."""
         first, second = jax.random.split(key)
-        return ActionDraws(
+        return EpsilonGreedyDraws(
             jax.random.randint(first, (steps, count), 0, self.actions),
             jax.random.uniform(second, (steps,)),
         )
@@ -56,7 +56,7 @@ class DQNLearning:
         self,
         learned: DQNState,
         observations: jax.Array,
-        drawn: ActionDraws,
+        drawn: EpsilonGreedyDraws,
         *,
         warming: jax.Array,
         exploration: jax.Array,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         OffPolicyState,
     )
     from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
-    from rlexp.algorithms.compiled.replay import Transitions
+    from rlexp.algorithms.compiled.replay import StoredTransitions
 
 MOST_NUMBERS = 1 << 13
 """Ends of episodes that a chunk may report, which limits its rollouts."""
@@ -91,11 +91,11 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
 
         return OffPolicyState(self._learned(), *self._begin(program), self._ring())
 
-    def _ring(self) -> "Transitions":
+    def _ring(self) -> "StoredTransitions":
         """The transitions of the library's replay buffer, as the program stores them."""
         import jax.numpy as jnp
 
-        from rlexp.algorithms.compiled.replay import Transitions
+        from rlexp.algorithms.compiled.replay import StoredTransitions
 
         arrays: dict[str, Any] = {n: getattr(self.replay_buffer, a) for n, a in RING.items()}
         discrete = np.issubdtype(arrays["actions"].dtype, np.integer)
@@ -103,9 +103,9 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
             arrays["actions"] = arrays["actions"][..., 0].astype(np.int32)
         for name in ("dones", "truncations"):
             arrays[name] = arrays[name].astype(np.bool_)
-        return Transitions(**{name: jnp.array(array) for name, array in arrays.items()})
+        return StoredTransitions(**{name: jnp.array(array) for name, array in arrays.items()})
 
-    def _write_ring(self, ring: "Transitions", steps: int) -> None:
+    def _write_ring(self, ring: "StoredTransitions", steps: int) -> None:
         """Copy the newest transitions of the program, of so many steps, into the library's buffer."""
         buffer = self.replay_buffer
         assert buffer is not None

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from rlexp.algorithms.compiled.environments import EnvironmentState
 from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram, Scalars
-from rlexp.algorithms.compiled.replay import Minibatch, Transitions, sample, store
+from rlexp.algorithms.compiled.replay import Minibatch, StoredTransitions, sample, store
 from rlexp.environments.twins import Tree
 
 
@@ -69,7 +69,7 @@ class OffPolicyState(NamedTuple):
     learned: Tree
     key: jax.Array
     environments: EnvironmentState
-    ring: Transitions
+    ring: StoredTransitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class OffPolicyProgram(CompiledProgram):
             state.learned, observations, drawn, warming=warming, exploration=exploration
         )
         environments, result = self.environments.step(state.environments, actions)
-        transition = Transitions(
+        transition = StoredTransitions(
             observations, result.lasts, stored, result.rewards, result.dones, result.truncations
         )
         ring = store(state.ring, calls, transition)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 
-class Transitions(NamedTuple):
+class StoredTransitions(NamedTuple):
     """Stored transitions (rows × environments × …), a ring: row n lies at n modulo the rows.
 
     `dones` are ends of episodes, and `truncations` those among them that the time limit caused.
@@ -34,16 +34,18 @@ class Minibatch(NamedTuple):
     discounts: jax.Array
 
 
-def store(ring: Transitions, row: jax.Array, transition: Transitions) -> Transitions:
+def store(
+    ring: StoredTransitions, row: jax.Array, transition: StoredTransitions
+) -> StoredTransitions:
     """Write a transition of each environment into the row of this number."""
     place = row % len(ring.rewards)
-    return Transitions(
+    return StoredTransitions(
         *(array.at[place].set(value) for array, value in zip(ring, transition, strict=True))
     )
 
 
 def sample(
-    ring: Transitions,
+    ring: StoredTransitions,
     key: jax.Array,
     end: jax.Array,
     size: int,
@@ -91,7 +93,7 @@ def sample(
 
 
 def _stops(
-    ring: Transitions, rows: jax.Array, environments: jax.Array, end: jax.Array
+    ring: StoredTransitions, rows: jax.Array, environments: jax.Array, end: jax.Array
 ) -> jax.Array:
     """Where no transition of the same episode follows in the ring."""
     newest = (end - 1) % len(ring.rewards)

@@ -21,7 +21,7 @@ class CompiledSACLearner(CompiledOffPolicyLearner, stable_baselines3.SAC):
 
     def _learning(self) -> "SACLearning":
         from rlexp.algorithms.compiled.policy import CompiledNetwork
-        from rlexp.algorithms.compiled.sac_program import SACLearning, SquashedActor
+        from rlexp.algorithms.compiled.sac_program import SACLearning, TwoHeadedActor
 
         actor, kind = self.actor, self.policy.activation_fn
         hidden = ("latent_pi", actor.latent_pi)
@@ -31,7 +31,7 @@ class CompiledSACLearner(CompiledOffPolicyLearner, stable_baselines3.SAC):
         deviation = CompiledNetwork.of(kind, hidden, ("log_std", log_std))
         space: Any = self.action_space
         return SACLearning(
-            actor=SquashedActor(mean=mean, deviation=deviation),
+            actor=TwoHeadedActor(mean=mean, deviation=deviation),
             critics=tuple(
                 CompiledNetwork.of(kind, (f"qf{number}", network))
                 for number, network in enumerate(self.critic.q_networks)

@@ -29,7 +29,7 @@ class SACState(NamedTuple):
     coefficient: AdamState
 
 
-class ActionDraws(NamedTuple):
+class GaussianDraws(NamedTuple):
     """Normal numbers, and uniform ones in [-1, 1) (steps × environments × numbers of an action)."""
 
     normal: jax.Array
@@ -37,7 +37,7 @@ class ActionDraws(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SquashedActor:
+class TwoHeadedActor:
     """The actor: a Gaussian with a standard deviation for each state, squashed by tanh.
 
     Attributes:
@@ -75,7 +75,7 @@ class SACLearning:
         learns_coefficient: Whether the entropy coefficient is learned.
     """
 
-    actor: SquashedActor
+    actor: TwoHeadedActor
     critics: tuple[CompiledNetwork, ...]
     low: Any
     high: Any
@@ -83,18 +83,18 @@ class SACLearning:
     learns_coefficient: bool
     logged: ClassVar[tuple[str, ...]] = ("ent_coef", "actor_loss", "critic_loss", "ent_coef_loss")
 
-    def draw(self, key: jax.Array, steps: int, count: int) -> ActionDraws:
+    def draw(self, key: jax.Array, steps: int, count: int) -> GaussianDraws:
         """Random numbers for the actions of a rollout."""
         first, second = jax.random.split(key)
         shape = (steps, count, len(self.low))
         uniform = jax.random.uniform(second, shape, minval=-1.0, maxval=1.0)
-        return ActionDraws(jax.random.normal(first, shape), uniform)
+        return GaussianDraws(jax.random.normal(first, shape), uniform)
 
     def act(
         self,
         learned: SACState,
         observations: jax.Array,
-        drawn: ActionDraws,
+        drawn: GaussianDraws,
         *,
         warming: jax.Array,
         exploration: jax.Array,

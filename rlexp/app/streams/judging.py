@@ -76,7 +76,7 @@ def reason_text(judgement: CandidateJudgement) -> str:
 
 
 @dataclass(slots=True)
-class Stream:
+class OpenStream:
     """A stream that this process drives; it holds the lock of the experiment.
 
     Attributes:

@@ -16,7 +16,12 @@ from rlexp.stats.sequential.design import (
     pairs_with_first,
     smallest_decidable_interim,
 )
-from rlexp.stats.sequential.looks import Look, SequentialState, first_state, next_look
+from rlexp.stats.sequential.looks import (
+    GroupSequentialLook,
+    SequentialState,
+    first_state,
+    next_look,
+)
 
 __all__ = [
     "Design",
@@ -177,7 +182,9 @@ def _block(
     return np.array([first]), np.array([second])
 
 
-def _pair_look(design: Design, state: SequentialState, look: Look, pair: int) -> PairLook:
+def _pair_look(
+    design: Design, state: SequentialState, look: GroupSequentialLook, pair: int
+) -> PairLook:
     difference = float(state.sums[0, pair, 0])
     rejected = bool(look.rejected[0, pair])
     decision: Decision = "equal" if state.looks == design.interims else "continue"

@@ -29,7 +29,7 @@ class AlphaSpending:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GroupSequentialLook:
     """The interim analysis of several tests; all fields are of shape (…).
 
     Attributes:
@@ -104,7 +104,7 @@ def share_reaching(values: Array, threshold: Array, slack: Array) -> Array:
 
 def take_look(
     spending: AlphaSpending, values: Array, observed: Array, allowed: Array, slack: Array
-) -> tuple[AlphaSpending, Look]:
+) -> tuple[AlphaSpending, GroupSequentialLook]:
     """Analyse one look: test the data, and let the most extreme relabellings die.
 
     The boundary is the smallest value above which no larger share lies than the budget (Mathieu
@@ -125,7 +125,7 @@ def take_look(
     crossing = (living > (boundary + slack)[..., None]) & ~rejected[..., None]
     spent = spending.spent + crossing.mean(axis=-1)
     none = np.zeros(p.shape, dtype=np.int64)
-    return AlphaSpending(spending.alive & ~crossing, spent), Look(
+    return AlphaSpending(spending.alive & ~crossing, spent), GroupSequentialLook(
         p, budget, boundary, spent, rejected, none
     )
 
@@ -141,7 +141,7 @@ def _boundary(values: Array, budget: Array) -> Array:
 
 def next_look(
     design: Design, state: SequentialState, first: Array, second: Array
-) -> tuple[SequentialState, Look]:
+) -> tuple[SequentialState, GroupSequentialLook]:
     """Add one block of scores to every pair and test all that are undecided.
 
     Scores are sorted within a block, because the order of runs must not matter. The joint test is
@@ -173,7 +173,9 @@ def next_look(
     return judge(design, state)
 
 
-def _judge_by_pair(design: Design, state: SequentialState) -> tuple[SequentialState, Look]:
+def _judge_by_pair(
+    design: Design, state: SequentialState
+) -> tuple[SequentialState, GroupSequentialLook]:
     """Test each pair separately, at every level that the closed test may need."""
     sizes = _sizes(design)
     values = np.abs(state.sums)[:, None]
@@ -217,11 +219,11 @@ def _needed(crossed: Mask, sizes: Counts) -> Mask:
     return np.asarray(others >= (sizes - 1)[:, None])
 
 
-def _strictest(looks: Look, needed: Mask) -> Look:
+def _strictest(looks: GroupSequentialLook, needed: Mask) -> GroupSequentialLook:
     """The look of each pair at the strictest level that it must cross, (S, L, m) to (S, m)."""
     last = needed.shape[1] - 1 - needed[:, ::-1].argmax(axis=1)
     study, pair = np.indices(last.shape)
-    return Look(
+    return GroupSequentialLook(
         p=looks.p[study, last, pair],
         budget=looks.budget[study, last, pair],
         boundary=looks.boundary[study, last, pair],
@@ -231,7 +233,9 @@ def _strictest(looks: Look, needed: Mask) -> Look:
     )
 
 
-def _judge_jointly(design: Design, state: SequentialState) -> tuple[SequentialState, Look]:
+def _judge_jointly(
+    design: Design, state: SequentialState
+) -> tuple[SequentialState, GroupSequentialLook]:
     """Test the largest difference against that of each relabelling, and step down."""
     values, slack = np.abs(state.sums), _slack(state)
     allowed = np.full(len(values), design.alpha * state.looks / design.interims)
@@ -250,7 +254,7 @@ def _judge_jointly(design: Design, state: SequentialState) -> tuple[SequentialSt
     left = undecided.any(axis=1)
     spending = AlphaSpending(spending.alive, np.where(left, spending.spent, state.spending.spent))
     everywhere = np.ones_like(p)
-    look_of_pairs = Look(
+    look_of_pairs = GroupSequentialLook(
         p=p,
         budget=budget[:, None] * everywhere,
         boundary=look.boundary[:, None] * everywhere,

@@ -13,7 +13,7 @@ from rlexp.app.observer import Observer
 from rlexp.app.reporting.next_commands import card_and_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.streams.beginning import StreamRequest, begin_stream
-from rlexp.app.streams.judging import Stream, alpha_spent, design_of
+from rlexp.app.streams.judging import OpenStream, alpha_spent, design_of
 from rlexp.app.streams.next_commands import (
     is_full,
     missing_tests,
@@ -330,7 +330,7 @@ def _opened(
     checkouts: Checkouts,
     workspace: Workspace,
     observer: Observer,
-) -> Stream:
+) -> OpenStream:
     """The stream, ready to train and to score; what a kill has left undone is done."""
     register, beginning = _intact(paths)
     if register.closed is not None and not request.final:
@@ -355,7 +355,7 @@ def _opened(
         command=request.proposal.command,
         retry=request.retry,
     )
-    return Stream(paths, register, training, bool(beginning.operational.get(LEAN, True)))
+    return OpenStream(paths, register, training, bool(beginning.operational.get(LEAN, True)))
 
 
 def _restore_trials(paths: ExperimentPaths, register: StreamRegister) -> None:
@@ -375,7 +375,7 @@ def _trial(candidate: OpenedCandidate) -> StoredTrial:
     )
 
 
-def _candidate(stream: Stream, request: ProposeRequest, workspace: Workspace) -> _Done:
+def _candidate(stream: OpenStream, request: ProposeRequest, workspace: Workspace) -> _Done:
     """Judge a candidate, or show the decision that was made before."""
     is_open = stream.register.open
     if request.goes_on:
@@ -407,7 +407,7 @@ def _candidate(stream: Stream, request: ProposeRequest, workspace: Workspace) ->
     return _judged(stream, len(stream.register.candidates))
 
 
-def _earlier(stream: Stream, number: int) -> _Done:
+def _earlier(stream: OpenStream, number: int) -> _Done:
     """The decision about a candidate that has been judged before; nothing is spent again."""
     if number == DEFAULT:
         return _Done(StreamAnswer.SHOWN, earlier=True)
@@ -416,7 +416,7 @@ def _earlier(stream: Stream, number: int) -> _Done:
 
 
 def _open(
-    stream: Stream,
+    stream: OpenStream,
     request: ProposeRequest,
     checked: CheckedCandidate,
     experiment: Experiment,
@@ -445,7 +445,7 @@ def _open(
     append_trial(stream.paths, _trial(candidate))
 
 
-def _next_level(stream: Stream, number: int) -> float:
+def _next_level(stream: OpenStream, number: int) -> float:
     """The level of the next candidate.
 
     Raises:
@@ -473,7 +473,7 @@ def _next_level(stream: Stream, number: int) -> float:
     return level
 
 
-def _judged(stream: Stream, number: int) -> _Done:
+def _judged(stream: OpenStream, number: int) -> _Done:
     interrupted = stream.judge_open()
     decision = stream.register.decisions.get(number)
     if decision is None:
@@ -481,7 +481,7 @@ def _judged(stream: Stream, number: int) -> _Done:
     return _Done(StreamAnswer(str(decision.state)), candidate=number)
 
 
-def _final(stream: Stream) -> _Done:
+def _final(stream: OpenStream) -> _Done:
     """Close the stream and test its champion."""
     if (candidate := stream.register.open) is not None:
         command = f"rlexp propose {shlex.quote(stream.paths.name)} --continue"
