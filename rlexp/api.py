@@ -237,8 +237,8 @@ def extend(
         restart_schedules=restart_schedules,
     )
     words = _words(extend, settings, keywords)
-    place = _workspace(workspace, allow_import)
-    outcome = use_case(target, words, options, place, _observer(observer))
+    opened = _workspace(workspace, allow_import)
+    outcome = use_case(target, words, options, opened, _observer(observer))
     _raise_interrupt(outcome)
     return outcome
 
@@ -492,8 +492,8 @@ def evaluate(
         video=video,
         output=output,
     )
-    place = _workspace(workspace, allow_import)
-    return use_case(run_name, request, place, _observer(observer))
+    opened = _workspace(workspace, allow_import)
+    return use_case(run_name, request, opened, _observer(observer))
 
 
 def load(experiment: Folder, *, workspace: Folder = ".") -> "Records":
@@ -511,9 +511,9 @@ def load(experiment: Folder, *, workspace: Folder = ".") -> "Records":
 
     from rlexp.app.commands.exchange.load import load as use_case
 
-    place = _workspace(workspace)
+    opened = _workspace(workspace)
     is_name = isinstance(experiment, str) and "/" not in experiment
-    runs = place.layout.root if is_name else place.folder
+    runs = opened.layout.root if is_name else opened.folder
     return use_case(runs / Path(experiment).expanduser())
 
 

@@ -21,14 +21,14 @@ def install_command(extra: str, prefix: Path | None = None, *, pip: bool | None 
     folder = Path(sys.prefix) if prefix is None else prefix
     if (receipt := folder / "uv-receipt.toml").is_file():
         return shlex.join(["uv", "tool", "install", *_tool_requirements(receipt, extra)])
-    wanted = f"'rlexp[{extra}]'"
+    requirement = f"'rlexp[{extra}]'"
     if (folder / "pipx_metadata.json").is_file():
         # `pipx install` would leave out what was injected before.
-        return f"pipx runpip {shlex.quote(folder.name)} install {wanted}"
+        return f"pipx runpip {shlex.quote(folder.name)} install {requirement}"
     has_pip = find_spec("pip") is not None if pip is None else pip
     if not has_pip and _made_by_uv(folder):
-        return f"uv pip install --python {shlex.quote(_shown(folder))} {wanted}"
-    return f"pip install {wanted}"
+        return f"uv pip install --python {shlex.quote(_shown(folder))} {requirement}"
+    return f"pip install {requirement}"
 
 
 def _shown(folder: Path) -> str:

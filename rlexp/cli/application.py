@@ -88,8 +88,8 @@ def make_app(
     return app
 
 
-def _function(place: str) -> Callable[..., str | None]:
-    module, _, name = place.partition(":")
+def _function(reference: str) -> Callable[..., str | None]:
+    module, _, name = reference.partition(":")
     function: Callable[..., str | None] = getattr(import_module(f"rlexp.cli.{module}"), name)
     return function
 

@@ -100,9 +100,9 @@ def _foreign_option_message(error: Any, arguments: Sequence[str]) -> str | None:
     context = getattr(error, "ctx", None)
     if type(error).__name__ != "NoSuchOption" or context is None:
         return None
-    known = [name for parameter in context.command.params for name in parameter.opts]
+    names = [name for parameter in context.command.params for name in parameter.opts]
     try:
-        return foreign_option_message(error.option_name, context.command_path, known, arguments)
+        return foreign_option_message(error.option_name, context.command_path, names, arguments)
     # A damaged file of the workspace must not hide that the option is unknown.
     except RlexpError:
         return None

@@ -23,14 +23,14 @@ OF_HYDRA: Mapping[str, str] = {
 
 
 def foreign_option_message(
-    option: str, path: str, known: Collection[str], arguments: Sequence[str]
+    option: str, path: str, allowed: Collection[str], arguments: Sequence[str]
 ) -> str | None:
     """What is wrong and what to type; None for an option that no other tool is known to have.
 
     Args:
         option: The option that the command does not have.
         path: The full name of the command (`rlexp run`).
-        known: The options that the command has.
+        allowed: The options that the command has.
         arguments: Everything that was typed behind `rlexp`.
     """
     if path.partition(" ")[2] not in COMMANDS:
@@ -39,14 +39,14 @@ def foreign_option_message(
     option = next((a for a in arguments if a in OF_HYDRA and a.startswith(option)), option)
     if option in OF_HYDRA:
         return f"no such option: {option}; {OF_HYDRA[option]}"
-    words = list(_translated(arguments[len(path.split()) - 1 :], known))
+    words = list(_translated(arguments[len(path.split()) - 1 :], allowed))
     if None in words:
         return None
     whole = " ".join(word for word in words if word is not None)
     return f"no such option: {option}; settings have no dashes: type {path} {whole}"
 
 
-def _translated(arguments: Sequence[str], known: Collection[str]) -> Iterator[str | None]:
+def _translated(arguments: Sequence[str], allowed: Collection[str]) -> Iterator[str | None]:
     """The arguments with a word for each unknown option; None where there is no such word."""
     from rlexp.app.commands.setup.configuration import words_of_option
     from rlexp.cli.options import current_workspace
@@ -55,7 +55,7 @@ def _translated(arguments: Sequence[str], known: Collection[str]) -> Iterator[st
     while rest:
         argument = rest.pop(0)
         name, sign, value = argument.partition("=")
-        if not argument.startswith("--") or name in known or not name.strip("-"):
+        if not argument.startswith("--") or name in allowed or not name.strip("-"):
             yield shlex.quote(argument)
             continue
         if not sign:

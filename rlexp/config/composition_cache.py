@@ -60,9 +60,9 @@ def compose_once(
         return make(Reading())
     before = _surroundings(folder)
     entry = cache_folder() / "compositions" / f"{digest([kind, list(words), str(folder)])}.json"
-    known = _read(entry, before)
-    if known is not None:
-        return known
+    stored = _read(entry, before)
+    if stored is not None:
+        return stored
     reading, times = Reading(), _times(before)
     value = make(reading)
     unchanged = _surroundings(folder) == before and _times(before) == times
@@ -175,7 +175,7 @@ def _store(entry: Path, surroundings: Surroundings, reading: Reading, value: Any
 
 def _remove_oldest(folder: Path) -> None:
     """Keep the newest entries only."""
-    with os.scandir(folder) as found:
-        by_age = sorted((entry.stat().st_mtime, entry.path) for entry in found)
+    with os.scandir(folder) as entries:
+        by_age = sorted((entry.stat().st_mtime, entry.path) for entry in entries)
     for _, path in by_age[:-MOST_ENTRIES]:
         Path(path).unlink(missing_ok=True)

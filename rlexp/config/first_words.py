@@ -190,13 +190,16 @@ def in_hydra_grammar(text: str) -> str | None:
 def _bare_words(words: Sequence[str], folder: Path) -> list[Mistake]:
     """The words without a value; those that name an option share one piece of advice."""
     meant = {word: _option_words(word, folder) for word in words}
-    known = {word: option for word, option in meant.items() if option}
+    recognised = {word: option for word, option in meant.items() if option}
     mistakes = [_unreadable(word, folder) for word in words if not meant[word]]
-    if not known:
+    if not recognised:
         return mistakes
-    names = " and ".join(repr(word) for word in known)
-    advice = f"type {' '.join(known.values())}"
-    return [Mistake(f"cannot read {names}", next(iter(known)), advice, "wrong_type"), *mistakes]
+    names = " and ".join(repr(word) for word in recognised)
+    advice = f"type {' '.join(recognised.values())}"
+    return [
+        Mistake(f"cannot read {names}", next(iter(recognised)), advice, "wrong_type"),
+        *mistakes,
+    ]
 
 
 def _option_words(word: str, folder: Path) -> str:
@@ -247,8 +250,8 @@ def _repeated(words: Sequence[str]) -> list[Mistake]:
 
 def _study_file(word: TypedWord) -> Mistake | None:
     """The name of a study file as the value of a key that rlexp does not have."""
-    known = {*groups(word.folder), *WHOLE_SECTIONS, *SINGLE_KEYS}
-    if not word.key.isidentifier() or word.key in known or not STUDY_FILE.fullmatch(word.value):
+    reserved = {*groups(word.folder), *WHOLE_SECTIONS, *SINGLE_KEYS}
+    if not word.key.isidentifier() or word.key in reserved or not STUDY_FILE.fullmatch(word.value):
         return None
     if not (word.folder / word.value).is_file():
         return None

@@ -90,11 +90,11 @@ class LabelledWords:
     def located(self, error: ConfigError) -> ConfigError:
         """The error, with the file and line of every override that it is about."""
         text = str(error)
-        for key, place in self.places.items():
+        for key, location in self.places.items():
             # An error about several values names the key of each at the beginning of its part.
             match = re.search(rf"(?:^|; )(?={re.escape(key)}[=: ])", text)
             if match is not None:
-                text = f"{text[: match.end()]}{place}: {text[match.end() :]}"
+                text = f"{text[: match.end()]}{location}: {text[match.end() :]}"
         place_of_key = self.places.get(error.key or "")
         if text == str(error) and place_of_key is not None:
             text = f"{place_of_key}: {error}"
@@ -204,22 +204,22 @@ class _Reader:
             yield from self._settings(value, at)
         elif isinstance(value, list):
             for position, word in enumerate(value):
-                place = (*at, position)
+                key_path = (*at, position)
                 if isinstance(word, str):
-                    yield StudyWord(word, self._line(place))
+                    yield StudyWord(word, self._line(key_path))
                 else:
-                    self._wrong(place, f"{word!r} is no word: write KEY=VALUE in quotes")
+                    self._wrong(key_path, f"{word!r} is no word: write KEY=VALUE in quotes")
         else:
             self._wrong(at, "write a list of words: [algorithm=ppo, budget.steps=20000]")
 
     def _settings(self, settings: Mapping[Any, Any], at: Location) -> Iterator[StudyWord]:
         for key, value in settings.items():
-            place = (*at, key)
+            key_path = (*at, key)
             if isinstance(value, Mapping) and "." not in str(key):
                 for name, inner in value.items():
-                    yield self._word(f"{key}.{name}", inner, (*place, name))
+                    yield self._word(f"{key}.{name}", inner, (*key_path, name))
             else:
-                yield self._word(str(key), value, place)
+                yield self._word(str(key), value, key_path)
 
     def _section(self, name: str, value: Any) -> Iterator[StudyWord]:
         """The words of `seeds` or `budget`; a single value stands for its usual setting."""

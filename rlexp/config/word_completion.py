@@ -77,14 +77,14 @@ class WordCompleter:
         A shell adds a space after a single answer. A key is therefore never the only answer: its
         values, or the keys below it, come with it.
         """
-        found = self._starting_with(incomplete)
-        while len(found) == 1 and found[0].word.endswith((".", "=")):
-            (only,) = found
+        matches = self._starting_with(incomplete)
+        while len(matches) == 1 and matches[0].word.endswith((".", "=")):
+            (only,) = matches
             below = self._starting_with(only.word)
-            found = [c for c in below if c != only]
+            matches = [c for c in below if c != only]
             if only.word.endswith("="):
-                return [only, *found]
-        return found
+                return [only, *matches]
+        return matches
 
     def _starting_with(self, text: str) -> list[Completion]:
         key, sign, _ = text.partition("=")
@@ -160,7 +160,7 @@ class WordCompleter:
         names = set(groups(self.folder))
         for file in SWEEP_FILES if self.sweeping else RUN_FILES:
             places = (root / file for root in search_path(self.folder))
-            path = next((place for place in places if place.is_file()), None)
+            path = next((candidate for candidate in places if candidate.is_file()), None)
             settings = () if path is None else file_settings(path, "", ())
             yield from (entry for entry in settings if entry.key not in names)
 

@@ -113,9 +113,11 @@ def table_of(
     fits = sum(widths) + COLUMN_GAP * (len(widths) - 1) <= out.width
     fits_unfolded = fits and all(text == text.strip() for row in cells for text in row)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, (column, numbers, width) in enumerate(zip(columns, right, widths, strict=True), 1):
+    for position, (column, numbers, width) in enumerate(
+        zip(columns, right, widths, strict=True), 1
+    ):
         # Spaces after the last text of a line only make it longer.
-        padded = numbers or place < len(columns)
+        padded = numbers or position < len(columns)
         table.add_column(
             column,
             justify="right" if numbers else "left",

@@ -55,8 +55,8 @@ class GymnaxTwin:
             environment, parameters = gymnax.make(self.name)
         # gymnax raises different errors for an unknown name.
         except Exception as error:
-            known = ", ".join(gymnax.registered_envs)
-            raise ValueError(f"gymnax has no task {self.name}; choose one of {known}") from error
+            names = ", ".join(gymnax.registered_envs)
+            raise ValueError(f"gymnax has no task {self.name}; choose one of {names}") from error
         try:
             return environment, parameters.replace(**self.settings)
         except TypeError as error:

@@ -56,8 +56,8 @@ class TwinTask(gymnasium.Env[Any, Any]):
 
         super().reset(seed=seed, options=options)
         # Gymnasium gives the limit to a wrapper, and removes it from the specification of this task.
-        known = gymnasium.registry.get(self.spec.id) if self.spec is not None else None
-        if known is None or known.max_episode_steps is None:
+        registered = gymnasium.registry.get(self.spec.id) if self.spec is not None else None
+        if registered is None or registered.max_episode_steps is None:
             raise ValueError(
                 f"a {type(self).__name__} needs its time limit: register it with max_episode_steps=…"
             )

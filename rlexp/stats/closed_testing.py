@@ -138,8 +138,8 @@ def stretch_p_values(
     )
     # Labels with the same numbers have no order: each of their positions counts for all of them.
     positions: dict[tuple[float, float], list[int]] = {}
-    for place, label in enumerate(order):
-        positions.setdefault((centres[label], squares[label]), []).append(place)
+    for position, label in enumerate(order):
+        positions.setdefault((centres[label], squares[label]), []).append(position)
     adjusted = {}
     for (a, b), p in pair_p.items():
         first, second = (positions[centres[label], squares[label]] for label in (a, b))
@@ -189,8 +189,8 @@ def _stretch_p(statistics: Array, null: Array) -> Array:
         high = low + length
         below = np.searchsorted(null[length], statistics[low, high])
         p = (repetitions - below + 1) / (repetitions + 1)
-        own = p if length + 1 >= count - 1 else 1 - (1 - p) ** (count / (length + 1))
-        adjusted[low, high] = np.maximum(own, _around(adjusted, low, high))
+        local = p if length + 1 >= count - 1 else 1 - (1 - p) ** (count / (length + 1))
+        adjusted[low, high] = np.maximum(local, _around(adjusted, low, high))
     low = np.arange(count - 1)
     adjusted[low, low + 1] = _around(adjusted, low, low + 1)
     return adjusted

@@ -47,9 +47,9 @@ def read_chain(path: Path, schema: FileSchema) -> ChainedLines:
     sums, breaks = [NOTHING], []
     for number, line in enumerate(lines, start=1):
         if not line.startswith(head_bytes(sums[-1], schema)):
-            place = f"line {number - 1}" if number > 1 else "nothing"
+            previous = f"line {number - 1}" if number > 1 else "nothing"
             breaks.append(
-                f"line {number} does not follow from {place}: a line was changed, moved or taken out"
+                f"line {number} does not follow from {previous}: a line was changed, moved or taken out"
             )
         sums.append(sum_of_line(line))
     if not is_torn(tail, sums[-1], schema):

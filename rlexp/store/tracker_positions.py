@@ -105,9 +105,9 @@ def keep_identity(paths: ExperimentPaths) -> None:
     """
     path = paths.trackers / "identity.json"
     if path.exists():
-        known = experiment_identity(paths)
-        names = {"experiment": paths.name, SERVICE_NAME: known.name}
-        publish(path, json_bytes({"id": known.id, **names}, TRACKER))
+        identity = experiment_identity(paths)
+        names = {"experiment": paths.name, SERVICE_NAME: identity.name}
+        publish(path, json_bytes({"id": identity.id, **names}, TRACKER))
 
 
 def _create(path: Path, content: bytes) -> None:

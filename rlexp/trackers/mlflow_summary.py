@@ -154,8 +154,8 @@ class SummaryWriter:
     def _tag(self, parent: MLflowRun, texts: Mapping[str, object]) -> None:
         """Write the tags that changed, and remove those that no longer hold."""
         tags = dict(tags_of(texts))
-        known = (k for k in parent.tags if _is_summary_tag(k))
-        self.service.untag(parent.id, [k for k in known if k not in tags])
+        summary_tags = (k for k in parent.tags if _is_summary_tag(k))
+        self.service.untag(parent.id, [k for k in summary_tags if k not in tags])
         changed = [(k, v) for k, v in tags.items() if parent.tags.get(k) != v]
         if changed:
             self.service.write(parent.id, changed)

@@ -29,10 +29,10 @@ def declare_columns(experiment: Path, settings: Mapping[str, Any]) -> None:
         experiment: The folder of the experiment. One process at a time writes into it.
         settings: The settings of one of its runs.
     """
-    known = _read(experiment)
-    kinds = {**known, **{name: _kind(value) for name, value in settings.items()}}
+    stored = _read(experiment)
+    kinds = {**stored, **{name: _kind(value) for name, value in settings.items()}}
     file = experiment.parent / DECLARATION
-    if kinds == known and file.exists():
+    if kinds == stored and file.exists():
         return
     (experiment / SETTINGS).write_text(json.dumps(kinds))
     every: dict[str, str] = {}

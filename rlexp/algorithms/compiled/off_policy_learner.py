@@ -110,11 +110,11 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         buffer = self.replay_buffer
         assert buffer is not None
         rows = (buffer.pos + np.arange(steps)[-buffer.buffer_size :]) % buffer.buffer_size
-        for name, place in RING.items():
+        for name, column in RING.items():
             if name == "truncations" and not buffer.handle_timeout_termination:
                 # The library leaves zeros there.
                 continue
-            kept = getattr(buffer, place)
+            kept = getattr(buffer, column)
             kept[rows] = np.asarray(getattr(ring, name))[rows].reshape(len(rows), *kept.shape[1:])
         buffer.full = buffer.full or buffer.pos + steps >= buffer.buffer_size
         buffer.pos = (buffer.pos + steps) % buffer.buffer_size

@@ -38,9 +38,9 @@ def store(
     ring: StoredTransitions, row: jax.Array, transition: StoredTransitions
 ) -> StoredTransitions:
     """Write a transition of each environment into the row of this number."""
-    place = row % len(ring.rewards)
+    position = row % len(ring.rewards)
     return StoredTransitions(
-        *(array.at[place].set(value) for array, value in zip(ring, transition, strict=True))
+        *(array.at[position].set(value) for array, value in zip(ring, transition, strict=True))
     )
 
 

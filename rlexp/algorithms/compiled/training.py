@@ -217,8 +217,8 @@ class CompiledTraining(BaseAlgorithm):
     ) -> Iterator[dict[str, Any]]:
         """The episodes that ended in a rollout (steps × environments), in their order."""
         seconds = round((time.time_ns() - self.start_time) / 1e9, 6)
-        for place in zip(*np.nonzero(lengths), strict=True):
-            yield {"r": float(returns[place]), "l": int(lengths[place]), "t": seconds}
+        for position in zip(*np.nonzero(lengths), strict=True):
+            yield {"r": float(returns[position]), "l": int(lengths[position]), "t": seconds}
 
 
 def adam_state(

@@ -334,8 +334,8 @@ def _task_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 def changed_settings(baseline: Baseline, configuration: Configuration) -> tuple[str, ...]:
     """The settings that the configuration changes, each with both values."""
     ignored = frozenset({TARGET})
-    found = leaf_differences(baseline.configuration, configuration.parts(), ignored=ignored)
-    return tuple(difference_text(difference) for difference in found)
+    differences = leaf_differences(baseline.configuration, configuration.parts(), ignored=ignored)
+    return tuple(difference_text(difference) for difference in differences)
 
 
 def difference_text(difference: LeafDifference) -> str:

@@ -34,10 +34,10 @@ def describe_shortcuts(installed: Mapping[str, str], passed: Collection[str] | N
     if unequal:
         texts.append(f"not equal to the library on this processor: {', '.join(unequal)}")
     if strange:
-        known = [f"{name.split()[0]} {' or '.join(_proved(name))}" for name in sorted(strange)]
+        proved = [f"{name.split()[0]} {' or '.join(_proved(name))}" for name in sorted(strange)]
         texts.append(
             f"nothing is proved yet with {join_names(sorted(strange))}, only with "
-            f"{join_names(known)}: runs use the library's code there, with the same numbers"
+            f"{join_names(proved)}: runs use the library's code there, with the same numbers"
         )
     return ok("shortcuts", "; ".join(texts))
 

@@ -175,10 +175,10 @@ def _required(
     """The recorded values of the settings without a default, by dotted key."""
     values: dict[str, Any] = {}
     for group, names in options.items():
-        place = f"environment.{COMPONENTS}" if group in WRAPPING else group
+        prefix = f"environment.{COMPONENTS}" if group in WRAPPING else group
         for name in names:
             for key in required_keys(group, name, workspace.folder):
-                values[f"{place}.{key}"] = value_at(recorded, f"{place}.{key}")
+                values[f"{prefix}.{key}"] = value_at(recorded, f"{prefix}.{key}")
     return values
 
 

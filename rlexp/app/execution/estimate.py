@@ -188,8 +188,8 @@ class RateCache:
         # Another command may have written meanwhile.
         self._stored = _read()
         for spec, rates in measured:
-            known = self.find(spec)
-            if known is None or known.basis.rank <= rates.basis.rank:
+            nearest = self.find(spec)
+            if nearest is None or nearest.basis.rank <= rates.basis.rank:
                 self._stored[self._key(spec)] = rates
         content = {key: asdict(rates) for key, rates in self._stored.items()}
         with suppress(OSError):
@@ -267,12 +267,12 @@ def estimate_cost(
             leaves it out of the range.
     """
     rates, continued = rates or {}, continued or {}
-    known = [rates.get(spec.fingerprint) or guess_rates(spec) for spec in specs]
+    rates_of_runs = [rates.get(spec.fingerprint) or guess_rates(spec) for spec in specs]
     every = [
         _run_seconds(s, r, continued.get(s.name, 0), load)
-        for s, r in zip(specs, known, strict=True)
+        for s, r in zip(specs, rates_of_runs, strict=True)
     ]
-    basis = min((r.basis for r in known), key=lambda basis: basis.rank, default=Basis.RUNS)
+    basis = min((r.basis for r in rates_of_runs), key=lambda basis: basis.rank, default=Basis.RUNS)
     starts = _start_seconds(load)
     of_runs = zip(*every, strict=True) if every else ((), (), ())
     low, expected, high = (
@@ -280,7 +280,7 @@ def estimate_cost(
         for start, durations in zip(starts, of_runs, strict=True)
     )
     # Replay buffers are removed when a run ends, so only those of parallel runs exist together.
-    total = sum(r.bytes for r in known) + replay * min(workers, len(specs))
+    total = sum(r.bytes for r in rates_of_runs) + replay * min(workers, len(specs))
     guessed = basis is Basis.GUESS
     return CostEstimate(
         expected, total, None if guessed else low, None if guessed else high, basis

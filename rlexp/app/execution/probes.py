@@ -137,14 +137,18 @@ def find_costs(
         guessed, key=lambda spec: -spec.budget["steps"] * rates[spec.fingerprint].training
     )
     measured = _probe(longest_first, workers, launch, workspace)
-    found = {key: _rates(results, load.others) for key, results in measured.items()}
-    known = {key: found_rates for key, found_rates in found.items() if found_rates is not None}
-    cache.store([(first[key], found_rates) for key, found_rates in known.items()])
+    results_of_probes = {key: _rates(results, load.others) for key, results in measured.items()}
+    probed = {
+        key: found_rates
+        for key, found_rates in results_of_probes.items()
+        if found_rates is not None
+    }
+    cache.store([(first[key], found_rates) for key, found_rates in probed.items()])
     refused = {key: why for key, results in measured.items() if (why := _refusal(results))}
     for key, results in measured.items():
-        if key not in known and key not in refused:
+        if key not in probed and key not in refused:
             observer.note(f"No cost of {describe_cell(first[key])} was measured: {_why(results)}")
-    return Costs(spaces, {**rates, **known}, refused, of_the_runs)
+    return Costs(spaces, {**rates, **probed}, refused, of_the_runs)
 
 
 def parallel_runs(launch: LaunchSettings, runs: int) -> int:

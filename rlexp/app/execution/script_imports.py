@@ -43,11 +43,11 @@ def _is_installed(name: str) -> bool:
     """Whether a module belongs to Python, to an installed package, or does not exist."""
     if name in sys.builtin_module_names or not has(name):
         return True
-    place = _place(name)
-    if place is None:
+    location = _place(name)
+    if location is None:
         return True
     kept = [Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "purelib", "platlib")]
-    return any(folder in place.resolve().parents for folder in kept)
+    return any(folder in location.resolve().parents for folder in kept)
 
 
 def _place(name: str) -> Optional[Path]:  # noqa: UP045

@@ -229,7 +229,7 @@ def distinct(values: Iterable[Any]) -> list[Any]:
 def unknown_name(name: str, names: Sequence[str], option: str, command: str) -> ConfigError:
     """The error about a name that is neither a column nor a key; it lists the nearest names."""
     last = name.rpartition(".")[2]
-    same_end = [known for known in names if known.rpartition(".")[2] == last]
+    same_end = [full_name for full_name in names if full_name.rpartition(".")[2] == last]
     close = get_close_matches(name, names, MOST_NEAR, cutoff=0.4)
     near = list(dict.fromkeys([*same_end, *close]))[:MOST_NEAR]
     listed = f" (near it: {', '.join(near)})" if near else ""

@@ -63,9 +63,13 @@ class RememberedRuns(Generic[T]):
                 running run also depends on its process.
         """
         name = run.folder.name
-        known = self._runs.get(name)
-        if known and known.stamp == _stamp(run, known.attempts) and known.basis == basis:
-            return known.value
+        remembered = self._runs.get(name)
+        if (
+            remembered
+            and remembered.stamp == _stamp(run, remembered.attempts)
+            and remembered.basis == basis
+        ):
+            return remembered.value
         # The stamp is taken before reading: a change in between then makes the value invalid.
         numbered = stamp_before_reading(run)
         attempts = len(run.attempts()) if numbered else 0
@@ -88,9 +92,9 @@ class FileSums:
         """The sum of a file as `sum_of_file` returns it."""
         name = str(path)
         numbers = numbers_of_file(name)
-        known = self._sums.get(name)
-        if known and known[0] == numbers:
-            return known[1]
+        remembered = self._sums.get(name)
+        if remembered and remembered[0] == numbers:
+            return remembered[1]
         total = sum_of_file(path)
         if total is not None and is_settled([*numbers], time.time(), SETTLED):
             self._sums[name] = numbers, total

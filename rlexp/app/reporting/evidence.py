@@ -320,15 +320,17 @@ def _members(
         if run.planned and run.configuration and run.stored:
             of_phase = run.stored.record.spec.phase is phase
             if of_phase and (labels is None or run.configuration.label in labels):
-                known = memory.get(run.stored.paths)
-                if known is None or not known.serves(run, measurements=measurements, brief=brief):
+                remembered = memory.get(run.stored.paths)
+                if remembered is None or not remembered.serves(
+                    run, measurements=measurements, brief=brief
+                ):
                     member = _member(scan.paths, run, provenances, with_usage=not brief)
                     if measurements and separately:
                         series = logged_series(with_measurements(run.stored))
                         member = replace(member, series=series)
-                    known = RememberedMember(run.stored.record, measurements, brief, member)
-                    memory[run.stored.paths] = known
-                yield known.member
+                    remembered = RememberedMember(run.stored.record, measurements, brief, member)
+                    memory[run.stored.paths] = remembered
+                yield remembered.member
 
 
 def _member(

@@ -22,13 +22,13 @@ def answer_reader(workspace: Workspace) -> AnswerReader:
     """The reader of answers for a workspace, which computes the answer to one state once."""
     # Each tracker has a thread, and an answer can take seconds.
     lock = Lock()
-    known: dict[tuple[str, str], TrackedAnswer | None] = {}
+    answers: dict[tuple[str, str], TrackedAnswer | None] = {}
 
     def read(paths: ExperimentPaths, state: str) -> TrackedAnswer | None:
         with lock:
-            if (paths.name, state) not in known:
-                known[paths.name, state] = read_answer(paths.name, workspace)
-            return known[paths.name, state]
+            if (paths.name, state) not in answers:
+                answers[paths.name, state] = read_answer(paths.name, workspace)
+            return answers[paths.name, state]
 
     return read
 

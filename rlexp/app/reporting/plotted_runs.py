@@ -44,8 +44,8 @@ def collect_plotted(targets: Sequence[str], phase: Phase | None, workspace: Work
             f"runs of different phases are never shown together: {', '.join(runs)} is of phase "
             f"{singles.phase}, and {', '.join(others)} has no run of it"
         )
-    known = {experiment.name for experiment in evidence.experiments}
-    further = tuple(e for e in singles.experiments if e.name not in known)
+    included = {experiment.name for experiment in evidence.experiments}
+    further = tuple(e for e in singles.experiments if e.name not in included)
     return replace(
         evidence,
         experiments=(*evidence.experiments, *further),

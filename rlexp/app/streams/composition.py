@@ -81,16 +81,16 @@ def compose_in_checkout(
     answer = ask(MODULE, question, checkout)
     if error := answer.get("error"):
         raise ConfigError(error["message"], code=error["code"], key=error["key"])
-    found = answer["configurations"]
-    if len(found) != 1:
+    selected = answer["configurations"]
+    if len(selected) != 1:
         raise ConfigError(
-            f"{study} judges one configuration on one task, and the words select {len(found)}: "
+            f"{study} judges one configuration on one task, and the words select {len(selected)}: "
             "choose one"
         )
     seeds: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in answer["seeds"].items()
     }
-    configuration = read_configuration(found[0], Configuration.schema)
+    configuration = read_configuration(selected[0], Configuration.schema)
     return ComposedCandidate(
         configuration=configuration,
         seeds=SeedPlan(**seeds),

@@ -141,8 +141,8 @@ class OpenStream:
         self, candidate: OpenedCandidate, sides: Sequence[Sequence[RunSpec]], sign: float
     ) -> tuple[CandidateJudgement, list[Pair]]:
         """The judgement on the seeds that both sides have been scored on, and these scores."""
-        own, champion = (list(scores_of(side, self.register.scored)) for side in sides)
-        pairs = list(zip(own, champion, strict=False))
+        proposed, champion = (list(scores_of(side, self.register.scored)) for side in sides)
+        pairs = list(zip(proposed, champion, strict=False))
         numbers = [[_number(pair[side], sign) for pair in pairs] for side in (0, 1)]
         design = design_of(self.beginning)
         return judge(numbers[0], numbers[1], candidate.level, design), pairs
@@ -152,10 +152,10 @@ class OpenStream:
     ) -> Signals | None:
         """Train and score the next seeds, at least as many runs as are executed at a time."""
         missing = self._next_runs(sides, seeds)
-        own = {spec.id for spec in sides[0]}
+        proposed = {spec.id for spec in sides[0]}
         groups: dict[str | None, list[RunSpec]] = {}
         for spec in missing:
-            number = candidate.number if spec.id in own else candidate.champion
+            number = candidate.number if spec.id in proposed else candidate.champion
             groups.setdefault(self.register.commit_of(number), []).append(spec)
         interrupted = self.training.train(groups, Phase.TUNING)
         self._score(missing)
@@ -295,7 +295,7 @@ def _decision(
         reason=reason_text(judged),
         level=candidate.level,
         seeds=tuple(spec.seed for spec in specs[: judged.seeds_used]),
-        scores=tuple(own for own, _ in used),
+        scores=tuple(score for score, _ in used),
         champion_scores=tuple(champion for _, champion in used),
         won=judged.won,
         lost=judged.lost,

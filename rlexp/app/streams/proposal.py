@@ -163,8 +163,8 @@ def check_candidate(
 def earlier_number(paths: ExperimentPaths, configuration: Configuration) -> int | None:
     """The number of the trial with the same configuration and code, if any."""
     for trial in read_trials(paths):
-        known = trial.configuration
-        if known is not None and known.fingerprint == configuration.fingerprint:
+        earlier = trial.configuration
+        if earlier is not None and earlier.fingerprint == configuration.fingerprint:
             return trial.number
     return None
 

@@ -158,11 +158,17 @@ def _follows(
     if sides != [list(decision.scores), list(decision.champion_scores)]:
         return False
     sign = -1.0 if minimised else 1.0
-    own, other = ([math.nan if s is None else sign * s for s in side] for side in sides)
-    judged = judge(own, other, level, design)
-    found = (judged.state.value, judged.reason.value, judged.seeds_used, judged.won, judged.lost)
-    said = (decision.state.value, decision.code, len(own), decision.won, decision.lost)
-    return found == said and math.isclose(judged.e_value, decision.e_value)
+    proposed, other = ([math.nan if s is None else sign * s for s in side] for side in sides)
+    judged = judge(proposed, other, level, design)
+    computed = (
+        judged.state.value,
+        judged.reason.value,
+        judged.seeds_used,
+        judged.won,
+        judged.lost,
+    )
+    said = (decision.state.value, decision.code, len(proposed), decision.won, decision.lost)
+    return computed == said and math.isclose(judged.e_value, decision.e_value)
 
 
 def _scores(paths: ExperimentPaths, register: StreamRegister) -> Iterator[str]:

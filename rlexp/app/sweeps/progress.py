@@ -133,8 +133,8 @@ def note_dashboard(
         return
     if storage is None:
         journal = paths.mirror
-        place = journal.relative_to(folder) if journal.is_relative_to(folder) else journal
-        observer.note(f"optuna: {shlex.join(['optuna-dashboard', str(place)])}")
+        shown_path = journal.relative_to(folder) if journal.is_relative_to(folder) else journal
+        observer.note(f"optuna: {shlex.join(['optuna-dashboard', str(shown_path)])}")
     elif not Database(storage).secrets:
         # A command without its password would not work, and one with it must not be printed.
         observer.note(f"optuna: {shlex.join(['optuna-dashboard', storage])}")

@@ -233,8 +233,8 @@ class Uploader:
         record = run.reader.read_end(unended=unended)
         rows = run.reader.complete_rows(record)
         lost = record is not None and record.state is State.LOST
-        known = record is None or (lost and self._knows_loss(name, run))
-        if not rows and known and not again:
+        is_known = record is None or (lost and self._knows_loss(name, run))
+        if not rows and is_known and not again:
             return
         try:
             tracked = self._begin(name, run)

@@ -72,7 +72,7 @@ def attach_report(
     except (RlexpError, *READ_ERRORS) as error:
         return (ReportAttachment(tracker="", attached=False, problem=str(error)),)
     command = _sync_command(paths, workspace)
-    known: dict[str, ReportAttachment] = {}
+    states: dict[str, ReportAttachment] = {}
     lacking: list[_EarlierTracker] = []
     for name in dict.fromkeys(name for name, _ in used):
         try:
@@ -82,14 +82,14 @@ def attach_report(
             if not keeps_reports(earlier.tracker) or not destination_of(earlier.tracker, paths):
                 continue
             if (state := _state(earlier, paths, command)) is not None:
-                known[name] = state
+                states[name] = state
             else:
                 lacking.append(earlier)
         except (RlexpError, *READ_ERRORS) as error:
-            known[name] = ReportAttachment(tracker=name, attached=False, problem=str(error))
+            states[name] = ReportAttachment(tracker=name, attached=False, problem=str(error))
     if lacking:
-        known |= _push(lacking, paths, workspace, observer or SilentObserver())
-    return tuple(known[name] for name in sorted(known))
+        states |= _push(lacking, paths, workspace, observer or SilentObserver())
+    return tuple(states[name] for name in sorted(states))
 
 
 @dataclass(frozen=True, slots=True)

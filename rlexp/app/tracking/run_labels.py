@@ -93,19 +93,19 @@ class RunLabels:
                     self._trials[fingerprint] = trial.number
         self._annotations = read_readable_annotations(self.paths)[0]
         tags = {name: list(a.tags) for name, a in self._annotations.runs.items()}
-        known = [[*key, *label] for key, label in self._known.items()]
+        labels = [[*key, *label] for key, label in self._known.items()]
         shared = list(self._annotations.experiment.tags)
-        self.digest = digest([known, self._trials, tags, shared])[:DIGITS]
+        self.digest = digest([labels, self._trials, tags, shared])[:DIGITS]
 
 
 def _labels(experiment: Experiment) -> dict[tuple[Phase, str], tuple[str, str]]:
     """The label and the task of each configuration, by phase and fingerprint."""
-    known: dict[tuple[Phase, str], tuple[str, str]] = {}
+    labels: dict[tuple[Phase, str], tuple[str, str]] = {}
     for phase in Phase:
         # Selection runs begin before the finalists are on disk, but their trials are there.
         searched = experiment.sweep is not None and phase is not Phase.TEST
         for configuration in experiment.trials if searched else experiment.of_phase(phase):
             label = configuration.label, configuration.task
             for fingerprint in experiment.fingerprints(configuration, phase):
-                known.setdefault((phase, fingerprint), label)
-    return known
+                labels.setdefault((phase, fingerprint), label)
+    return labels

@@ -79,10 +79,10 @@ def report(
 
 def _attachment_line(tracker: "ReportAttachment") -> str:
     if tracker.attached:
-        place = f": {tracker.page}" if tracker.page else ""
-        return f"Attached in {tracker.tracker}{place}"
-    place = f" in {tracker.tracker}" if tracker.tracker else ""
-    return f"Not attached{place}: {tracker.problem}"
+        location = f": {tracker.page}" if tracker.page else ""
+        return f"Attached in {tracker.tracker}{location}"
+    location = f" in {tracker.tracker}" if tracker.tracker else ""
+    return f"Not attached{location}: {tracker.problem}"
 
 
 def show_report(result: "ReportFiles", console: "Console") -> None:

@@ -118,8 +118,8 @@ def _policy(agent: Mapping[str, Any], *, off_policy: bool) -> Pairs:
     settings = {"agent": name, "agent.input": agent.get("input", "mlp")}
     matching = [
         policy
-        for policy, wanted in POLICIES.items()
-        if all(settings[key] == value for key, value in {**_PLAIN_POLICY, **wanted}.items())
+        for policy, defining in POLICIES.items()
+        if all(settings[key] == value for key, value in {**_PLAIN_POLICY, **defining}.items())
     ]
     if not matching:
         raise Untranslatable(f"the zoo has no policy for the agent {name}")

@@ -83,8 +83,8 @@ class RunNaming:
         task = options.task or in_path.get("task")
         task = task or self._parameter(facts, parameters, options.task_from) or facts.task
         seed = self._seed(facts, parameters, in_path)
-        known = {"label": label, "task": task, "seed": None if seed is None else str(seed)}
-        named = {key: value for key, value in known.items() if value is not None}
+        parts = {"label": label, "task": task, "seed": None if seed is None else str(seed)}
+        named = {key: value for key, value in parts.items() if value is not None}
         if not self._chooses({**named, **parameters}):
             return None
         settings = {

@@ -213,17 +213,19 @@ def _study(storage: "BaseStorage", name: str, options: ImportOptions) -> "Study"
     from optuna import load_study
 
     names = [study.study_name for study in storage.get_all_studies()]
-    asked = options.collection
-    if asked is None and len(names) == 1:
-        asked = names[0]
-    if asked is None or asked not in names:
+    chosen = options.collection
+    if chosen is None and len(names) == 1:
+        chosen = names[0]
+    if chosen is None or chosen not in names:
         what = "it holds no study"
         if names:
-            hint = did_you_mean(asked, names) if asked else ""
-            problem = f"there is no study {asked!r}{hint}" if asked else "it holds several studies"
+            hint = did_you_mean(chosen, names) if chosen else ""
+            problem = (
+                f"there is no study {chosen!r}{hint}" if chosen else "it holds several studies"
+            )
             what = f"{problem}: name one with --study (there are: {', '.join(sorted(names)[:20])})"
         raise malformed_error(name, "", what)
-    return load_study(study_name=asked, storage=storage)
+    return load_study(study_name=chosen, storage=storage)
 
 
 def _objective_names(study: "Study") -> list[str]:

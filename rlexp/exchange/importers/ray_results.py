@@ -134,7 +134,7 @@ def _last(folder: str) -> str:
 
 def _table(progress: SourceFile, identity: RunIdentity, options: ImportOptions) -> CsvTable:
     columns = column_names(progress)
-    known = {
+    defaults = {
         key: column
         for key, names in (("step", STEPS), ("return", tuple(RETURNS)))
         if (column := next((name for name in names if name in columns), None)) is not None
@@ -145,7 +145,7 @@ def _table(progress: SourceFile, identity: RunIdentity, options: ImportOptions) 
         seed=0,
         unit=options.unit or ENVIRONMENT,
         returns=options.returns,
-        columns={**known, **options.columns},
+        columns={**defaults, **options.columns},
     )
     return CsvTable(progress.load(), fixed, RunNaming(fixed), from_first_number=True)
 

@@ -97,7 +97,7 @@ def _run(
             [unit.convert(round(n)) for n in _aligned(returned, lengths)],
         )
     )
-    told = {"told": details_as_text(parameters)} if parameters else {}
+    parameter_details = {"told": details_as_text(parameters)} if parameters else {}
     return ImportedRun(
         name=name,
         label=identity.label,
@@ -107,7 +107,7 @@ def _run(
         returns=series.returns,
         files=tuple(file.sum for file in loaded_files),
         settings=identity.settings,
-        details={"tag": series.name, **told},
+        details={"tag": series.name, **parameter_details},
         started=min(s.time for s in scalars),
         trouble=trouble,
         parameters=parameters,

@@ -150,6 +150,6 @@ def parse_nodes(text: str) -> list[Node]:
             for kind, count in GPUS.findall(resources):
                 gpus[kind] = gpus.get(kind, 0) + int(count)
             # A node without a configured memory is listed with 1 MB.
-            known = memory if memory > 1 else inf
-            nodes.append(Node(name.rstrip(DEFAULT), name.endswith(DEFAULT), cpus, known, gpus))
+            usable = memory if memory > 1 else inf
+            nodes.append(Node(name.rstrip(DEFAULT), name.endswith(DEFAULT), cpus, usable, gpus))
     return nodes

@@ -86,9 +86,9 @@ def _mode_patches(model: BaseAlgorithm) -> list[Patch]:
 
 def _is_indifferent(module: nn.Module) -> bool:
     """Whether a module computes the same in training and in evaluation mode."""
-    known = {nn.Linear, nn.Flatten, nn.Sequential, nn.ModuleList, *ACTIVATIONS}
+    supported = {nn.Linear, nn.Flatten, nn.Sequential, nn.ModuleList, *ACTIVATIONS}
     library = type(module).__module__.partition(".")[0] == "stable_baselines3"
-    return type(module) in known or library
+    return type(module) in supported or library
 
 
 def _optimiser_patches(model: BaseAlgorithm) -> list[Patch]:

@@ -473,10 +473,10 @@ def _without_password(path: str) -> str:
     if SERVER not in path:
         return path
     scheme, _, rest = path.partition(SERVER)
-    user, at, place = rest.rpartition("@")
+    user, at, address = rest.rpartition("@")
     name = f"{user.partition(':')[0]}:{MASK}" if ":" in user else user
     # Options of a database URL may hold a password, too.
-    return f"{scheme}{SERVER}{name}{at}{place.partition('?')[0] if at else place}"
+    return f"{scheme}{SERVER}{name}{at}{address.partition('?')[0] if at else address}"
 
 
 def _without_secret_parameters(read: ImportedSweep) -> ImportedSweep:

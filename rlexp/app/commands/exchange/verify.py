@@ -337,16 +337,16 @@ def _registered(
 def _verified_protocol(
     registration: Registration, registered: Sequence[RegisteredExperiment]
 ) -> VerifiedProtocol:
-    found = [r for r in registered if r.registration.root == registration.root]
-    deviations = tuple(d for experiment in found for d in experiment.deviations)
-    state = "; ".join(dict.fromkeys(experiment.state for experiment in found))
+    under_root = [r for r in registered if r.registration.root == registration.root]
+    deviations = tuple(d for experiment in under_root for d in experiment.deviations)
+    state = "; ".join(dict.fromkeys(experiment.state for experiment in under_root))
     study = registration.study
     return VerifiedProtocol(
         protocol=registration.protocol,
         hash=study.hash,
         root=registration.root,
         registered=registration.registered,
-        experiment=found[0].experiment if found else None,
+        experiment=under_root[0].experiment if under_root else None,
         deviations=deviations,
         verdict=(
             f"protocol {registration.protocol} (hash {study.hash[:SHORT]}, registered "

@@ -537,7 +537,7 @@ class ReportDifference:
 
 
 def _compare(
-    stored: Any, computed: Any, place: str, counts: dict[str, int], texts: list[str]
+    stored: Any, computed: Any, key_path: str, counts: dict[str, int], texts: list[str]
 ) -> None:
     if _is_number(stored) and _is_number(computed):
         counts["numbers"] += 1
@@ -546,24 +546,24 @@ def _compare(
         elif math.isclose(stored, computed, rel_tol=CLOSE, abs_tol=0.0):
             counts["rounded"] += 1
         else:
-            texts.append(f"{place} is {stored!r} and follows as {computed!r}")
+            texts.append(f"{key_path} is {stored!r} and follows as {computed!r}")
     elif isinstance(stored, Mapping) and isinstance(computed, Mapping):
         for key in dict.fromkeys([*computed, *stored]):
             # The version is compared with the manifest; a later one computes the same numbers.
-            if (place, key) != ("", "version"):
+            if (key_path, key) != ("", "version"):
                 absent = object()
                 _compare(
                     stored.get(key, absent),
                     computed.get(key, absent),
-                    f"{place}.{key}".lstrip("."),
+                    f"{key_path}.{key}".lstrip("."),
                     counts,
                     texts,
                 )
     elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
         for number, pair in enumerate(zip(stored, computed, strict=True)):
-            _compare(*pair, f"{place}[{number}]", counts, texts)
+            _compare(*pair, f"{key_path}[{number}]", counts, texts)
     elif stored != computed or type(stored) is not type(computed):
-        texts.append(f"{place} is {_short(stored)} and follows as {_short(computed)}")
+        texts.append(f"{key_path} is {_short(stored)} and follows as {_short(computed)}")
 
 
 def _is_number(value: Any) -> bool:

@@ -492,8 +492,8 @@ def _has_settings(target: Path, content: str) -> bool:
     text = _text_in(target)
     if text is None:
         return False
-    (comments, settings), (_, wanted) = _halves(text), _halves(content)
-    return settings == wanted and all(line.startswith(ORIGIN) for line in comments)
+    (comments, settings), (_, expected) = _halves(text), _halves(content)
+    return settings == expected and all(line.startswith(ORIGIN) for line in comments)
 
 
 def _text_in(target: Path) -> str | None:

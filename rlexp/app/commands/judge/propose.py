@@ -583,8 +583,8 @@ def _row(
 
 
 def _mean(scores: tuple[float | None, ...]) -> float | None:
-    known = [score for score in scores if score is not None]
-    return sum(known) / len(known) if known and len(known) == len(scores) else None
+    numbers = [score for score in scores if score is not None]
+    return sum(numbers) / len(numbers) if numbers and len(numbers) == len(scores) else None
 
 
 def _next(

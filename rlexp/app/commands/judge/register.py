@@ -153,8 +153,8 @@ def register(request: RegisterRequest, workspace: Workspace) -> RegisteredProtoc
         study=study,
     )
     before = read_protocols(workspace.layout)
-    known = before.named(requested.protocol)
-    if known is None or known.root != requested.root:
+    earlier = before.named(requested.protocol)
+    if earlier is None or earlier.root != requested.root:
         _refuse_runs(requested, workspace)
     try:
         registration = enter_registration(workspace.layout, requested)
@@ -163,7 +163,7 @@ def register(request: RegisterRequest, workspace: Workspace) -> RegisteredProtoc
             f"{workspace.layout.protocols} cannot be written: {error.strerror}", code="unwritable"
         ) from error
     register = read_protocols(workspace.layout)
-    return _result(registration, register, planned, request, workspace, known is not None)
+    return _result(registration, register, planned, request, workspace, earlier is not None)
 
 
 def _check_texts(request: RegisterRequest) -> None:
@@ -234,9 +234,9 @@ def _check_words(overrides: Sequence[str], workspace: Workspace) -> None:
     for variant in read_words(overrides, workspace.folder):
         for word in variant.overrides:
             if split_override(word)[0] == "seeds.root":
-                place = variant.places.get("seeds.root")
+                location = variant.places.get("seeds.root")
                 raise ConfigError(
-                    f"{f'{place}: ' if place else ''}{word}: the root of a protocol is derived from its "
+                    f"{f'{location}: ' if location else ''}{word}: the root of a protocol is derived from its "
                     "hash and its nonce; leave it out"
                 )
 

@@ -324,8 +324,8 @@ class Listing(Displayed):
         """
         first = RUN_COLUMNS if self.kind is ListingKind.RUNS else columns_of(ROWS[self.kind])
         cells = _run_cells(self) if self.kind is ListingKind.RUNS else map(_cells, self.rows)
-        asked = (row.columns for row in self.rows)
-        return data_frame(({**c, **a} for c, a in zip(cells, asked, strict=True)), first)
+        chosen = (row.columns for row in self.rows)
+        return data_frame(({**c, **a} for c, a in zip(cells, chosen, strict=True)), first)
 
 
 @collector_paused()

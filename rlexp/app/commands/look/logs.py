@@ -146,8 +146,8 @@ def _job_logs(experiment: ExperimentPaths, lines: int | None) -> tuple[JobLog, .
     """The output of every job of an experiment, the newest last."""
     files = [p for p in experiment.jobs.glob("*") if p.suffix in OUTPUT and p.is_file()]
     # While a job lives, Slurm's name for its output is a second name of the same file.
-    own = [path for path in files if not path.name.startswith(LINKED)]
-    return tuple(_job_log(path, lines) for path in sorted(own, key=_changed))
+    of_run = [path for path in files if not path.name.startswith(LINKED)]
+    return tuple(_job_log(path, lines) for path in sorted(of_run, key=_changed))
 
 
 def _changed(path: Path) -> tuple[float, str]:

@@ -238,7 +238,7 @@ class ExperimentView:
                 changed=None,
             )
         done, planned, counts = _progress(state)
-        known = page.answer if page and page.records == state.records else ""
+        remembered = page.answer if page and page.records == state.records else ""
         return ListedExperiment(
             name=name,
             address=address,
@@ -246,7 +246,7 @@ class ExperimentView:
             done=done,
             planned=planned,
             counts=counts,
-            answer=_mask(known or _short_answer(state, self._viewer.leading)),
+            answer=_mask(remembered or _short_answer(state, self._viewer.leading)),
             changed=format_time(state.row.last),
         )
 

@@ -186,13 +186,13 @@ def _result(paths: ExperimentPaths, target: ExperimentPaths, workspace: Workspac
     if report.is_dir():
         command = shlex.join(["rlexp", "report", target.name])
         following.append(NextCommand(why="write its report under the new name", command=command))
-    known = (target.trackers / "identity.json").exists()
+    is_tracked = (target.trackers / "identity.json").exists()
     return Move(
         experiment=target.name,
         before=paths.name,
         folder=str(target.folder),
         imported=(_definition(target) or {}).get("imported") is not None,
-        name_in_services=experiment_identity(target).name if known else None,
+        name_in_services=experiment_identity(target).name if is_tracked else None,
         referring=tuple(_referring(names_of(target)[:-1], workspace)),
         report=str(report) if report.is_dir() else None,
         next=tuple(following),

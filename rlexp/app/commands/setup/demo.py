@@ -129,8 +129,8 @@ def _next(
     """The suggested next commands."""
     name = outcome.summary.experiment
     if not outcome.complete and any(r.state != "failed" for r in _unfinished(outcome)):
-        place = [] if folder == "." else [folder]
-        yield NextCommand(why="continue", command=shlex.join([*typed, *place]))
+        arguments = [] if folder == "." else [folder]
+        yield NextCommand(why="continue", command=shlex.join([*typed, *arguments]))
         return
     if workspace.folder != Path.cwd():
         yield NextCommand(why="go to the folder", command=shlex.join(["cd", folder]))

@@ -447,8 +447,8 @@ class _Extending:
         if not paths.definition.exists():
             return {}
         existing = read_definition(paths).extends
-        known = existing is not None and existing.experiment == self._parent_name
-        return dict(existing.parents) if existing is not None and known else {}
+        is_same = existing is not None and existing.experiment == self._parent_name
+        return dict(existing.parents) if existing is not None and is_same else {}
 
     @property
     def _parent_name(self) -> str:
