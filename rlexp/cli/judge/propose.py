@@ -20,7 +20,7 @@ from rlexp.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.judge.propose import CandidateRow, StreamResult
+    from rlexp.app.commands.judge.stream_result import CandidateRow, StreamResult
     from rlexp.app.streams.beginning import StreamRequest
     from rlexp.console import Console
 
@@ -165,7 +165,7 @@ def _check_options(
 
 def stream_exit_code(result: "StreamResult") -> int:
     """The exit code of a command of a stream: one for each decision that is not a keep."""
-    from rlexp.app.commands.judge.propose import StreamAnswer
+    from rlexp.app.commands.judge.stream_result import StreamAnswer
     from rlexp.cli.exit_codes import COMPLETE, DISCARDED, UNDECIDED, exit_code
 
     match result.answer:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rlexp.text import format_count, format_score
 
 if TYPE_CHECKING:
-    from rlexp.app.commands.judge.propose import CandidateRow, StreamResult
+    from rlexp.app.commands.judge.stream_result import CandidateRow, StreamResult
 
 SHORT = 12
 """Digits of a digest that are shown."""
