@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
     from rlexp.app.commands.exchange.bundle import WrittenBundle
 
+LicenseOption = Annotated[
+    str | None, typer.Option("--license", help="License of the records: CC-BY-4.0.")
+]
+PublishedOption = Annotated[
+    str | None,
+    typer.Option("--published", help="Day of publication; default: that of the last run."),
+]
+
 
 def bundle(
     experiments: Annotated[
@@ -44,13 +52,8 @@ def bundle(
         list[str] | None,
         typer.Option("--author", help="NAME or 'NAME <ORCID>'; may be repeated."),
     ] = None,
-    license_: Annotated[
-        str | None, typer.Option("--license", help="License of the records: CC-BY-4.0.")
-    ] = None,
-    published: Annotated[
-        str | None,
-        typer.Option("--published", help="Day of publication; default: that of the last run."),
-    ] = None,
+    license_: LicenseOption = None,
+    published: PublishedOption = None,
     models: Annotated[bool, typer.Option("--models", help="Include policies.")] = False,
     code: Annotated[
         bool, typer.Option("--code", help="Include the git repository, with its history.")
