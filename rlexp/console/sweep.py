@@ -11,7 +11,13 @@ from rich.markup import escape
 
 from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
-from rlexp.engine.sweep_view import EndedTrial, ReadSweepView, SweepStatus, TrialCounts
+from rlexp.engine.sweep_view import (
+    EndedTrial,
+    ReadSweepView,
+    SweepStatus,
+    TrialCounts,
+    candidates_text,
+)
 from rlexp.metrics.estimate import FEW
 from rlexp.protocol.sweep import PROPOSALS
 from rlexp.records.selection import configuration_name
@@ -46,7 +52,7 @@ def trial_line(trial: EndedTrial) -> str:
 def status_line(sweep: SweepStatus) -> str:
     """The progress of a sweep on one line."""
     if sweep.stage == PROPOSALS:
-        return _stream_line(sweep)
+        return f"{candidates_text(sweep)} · {sweep.steps:,} environment steps"
     trials = sweep.trials
     best = (
         f" · best {format_score(sweep.best.value)} (trial {sweep.best.trial})"
@@ -67,18 +73,6 @@ def status_line(sweep: SweepStatus) -> str:
         f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
         f"{limits}{left}"
     )
-
-
-def _stream_line(sweep: SweepStatus) -> str:
-    """The progress of a stream that takes candidates; its best trial is the champion."""
-    trials, best = sweep.trials, sweep.best
-    kept = trials.by_state.get("complete", 0)
-    counts = f"{format_count(trials.ended, 'candidate')} decided ({kept} kept)"
-    is_open = f", {trials.unfinished} open" if trials.unfinished else ""
-    champion = (
-        "" if best is None else f" · champion {configuration_name(best.trial, best.trial or None)}"
-    )
-    return f"takes candidates: {counts}{is_open}{champion} · {sweep.steps:,} environment steps"
 
 
 def candidate_line(trial: EndedTrial) -> str:

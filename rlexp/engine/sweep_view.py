@@ -5,6 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlexp.records.selection import configuration_name
+from rlexp.records.trial import TrialState
+from rlexp.text import format_count
+
 LATEST = 5
 """Trials that the status of a sweep lists."""
 
@@ -159,3 +163,14 @@ class SweepView:
 
 
 ReadSweepView = Callable[[], SweepView]
+
+
+def candidates_text(sweep: SweepStatus) -> str:
+    """How far a stream is that takes candidates, in words; its best trial is the champion."""
+    trials, best = sweep.trials, sweep.best
+    kept = trials.by_state.get(TrialState.COMPLETE, 0)
+    is_open = f", {trials.unfinished} open" if trials.unfinished else ""
+    name = "" if best is None else configuration_name(best.trial, best.trial or None)
+    champion = f" · champion {name}" if name else ""
+    decided = format_count(trials.ended, "candidate")
+    return f"takes candidates: {decided} decided ({kept} kept){is_open}{champion}"
