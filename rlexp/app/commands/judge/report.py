@@ -61,7 +61,7 @@ LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
 IGNORED = frozenset(
     {
-        *(".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
+        *(".catalogue", ".curves", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
         *(".annotations.lock", ".annotations.lock.holder"),
     }
 )
