@@ -225,7 +225,7 @@ class Catalogue:
         read: Callable[[RunPaths], StoredRun],
         requested: RunSpec | None = None,
         *,
-        again: bool = False,
+        logged: bool = False,
     ) -> StoredRun:
         """The run with its curves, from the catalogue, or else as `read` reads it.
 
@@ -233,12 +233,11 @@ class Catalogue:
             run: The files of the run.
             read: Reads the files.
             requested: As of `look`.
-            again: Whether the files are read also where the catalogue holds the run, for what else
-                is in them.
+            logged: Whether it gets what its learner logged, which `read` then reads too.
         """
         name, brief = run.folder.name, self._find(run, requested)
-        if brief is not None and not again:
-            full = self.curves.add_to(brief.record, self._kept[name][0])
+        if brief is not None:
+            full = self.curves.add_to(brief.record, self._kept[name][0], logged=logged)
             if full is not None:
                 return replace(brief, record=full)
         before, stored = stamp_before_reading(run), read(run)
@@ -248,7 +247,7 @@ class Catalogue:
         kept, _ = self._kept.get(name, (None, None))
         if brief is None or kept is None or kept != before:
             return stored
-        self.curves.keep(stored.record, kept)
+        self.curves.keep(stored.record, kept, logged=logged)
         record = replace(stored.record, spec=brief.record.spec)
         return replace(stored, record=record, provenance=brief.provenance)
 

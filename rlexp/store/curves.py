@@ -1,7 +1,7 @@
 """The curves of ended runs beside their catalogue, so that commands which draw them read no journals.
 
-The file holds the evaluations, examinations and checkpoints of runs that the catalogue holds, as
-arrays of 64-bit numbers behind a line of JSON. It is derived from the journals and may be deleted. An
+The file holds the evaluations, examinations and checkpoints of runs that the catalogue holds, and what
+their learners logged where a command has read it, as arrays of 64-bit numbers behind a line of JSON. It is derived from the journals and may be deleted. An
 entry is valid for the stamp with which the run was read, as an entry of the catalogue is.
 """
 
@@ -21,6 +21,7 @@ from rlexp.records.events import (
     Checkpointed,
     Evaluated,
     Examined,
+    Measured,
     Measures,
     from_plain,
     to_plain,
@@ -33,6 +34,8 @@ FORMAT = 1
 """Increased when the same records would give other arrays."""
 IN_TRAINING, FINAL, EXAMINED = range(3)
 """What a row of episodes is: an evaluation in training, the final one, or an examination."""
+MOST_BYTES = LARGEST // 2
+"""Most bytes of numbers in a file."""
 NONE = -1
 """The number in place of that of a list of names, where there is none."""
 EACH: Mapping[str, str] = {
@@ -52,7 +55,16 @@ names.
 """
 VALUES: Mapping[str, str] = {"episodes": "d", "episode_lengths": "q"}
 """Columns with the values of all rows, one row after another: returns and measures; lengths."""
-COLUMNS: Mapping[str, str] = {**EACH, **VALUES}
+LOGGED: Mapping[str, str] = {
+    "logged_steps": "q",
+    "logged_times": "d",
+    "logged_names": "q",
+    "logged_values": "d",
+}
+"""Columns with what the learner logged: a number for each event, and the values of all events."""
+OF_LOGGED = ("logged_steps", "logged_values")
+"""Columns whose lengths tell those of all columns in `LOGGED`."""
+COLUMNS: Mapping[str, str] = {**EACH, **VALUES, **LOGGED}
 """All columns, in the order of the file."""
 INVALID = (
     *(RecordError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError),
@@ -70,13 +82,20 @@ class CurveRow:
 
     Attributes:
         stamp: The stamp of the run when it was read; see `rlexp.store.catalogue.stamp_of`.
-        columns: The numbers, by the names in `EACH` and `VALUES`.
+        columns: The numbers, by the names in `COLUMNS`.
         checkpoints: Its checkpoints as JSON values.
+        logged: Whether what its learner logged was read.
     """
 
     stamp: Sequence[int]
     columns: Columns
     checkpoints: Sequence[Mapping[str, Any]] = ()
+    logged: bool = False
+
+    def without_logged(self) -> "CurveRow":
+        """The curves without what the learner logged."""
+        empty = {name: array(code) for name, code in LOGGED.items()}
+        return replace(self, columns={**self.columns, **empty}, logged=False)
 
 
 @dataclass(slots=True)
@@ -127,32 +146,44 @@ class Curves:
     _seen: dict[str, CurveRow] = field(default_factory=dict)
     _new: int = 0
 
-    def add_to(self, record: RunRecord, stamp: Sequence[int]) -> RunRecord | None:
+    def add_to(
+        self, record: RunRecord, stamp: Sequence[int], *, logged: bool = False
+    ) -> RunRecord | None:
         """A record in brief with its curves, as reading its files would give; None without them.
 
         Args:
             record: The record of an ended run.
             stamp: The present stamp of its files.
+            logged: Whether it gets what its learner logged.
         """
-        name = record.spec.name
-        row = self._read().get(name)
-        if row is None or [*row.stamp] != [*stamp]:
+        row = self._valid(record.spec.name, stamp)
+        if row is None or (logged and not row.logged):
             return None
         with suppress(*INVALID):
-            full = _with_curves(record, row, self._names.lists)
-            self._seen[name] = row
+            full = _with_curves(record, row, self._names.lists, logged=logged)
+            self._seen[record.spec.name] = row
             return full
         return None
 
-    def keep(self, record: RunRecord, stamp: Sequence[int]) -> None:
-        """Keep the curves of a full record; those with a value of an unusual type are not kept."""
-        name, present = record.spec.name, self._read().get(record.spec.name)
-        if present is not None and [*present.stamp] == [*stamp]:
+    def keep(self, record: RunRecord, stamp: Sequence[int], *, logged: bool = False) -> None:
+        """Keep the curves of a full record; those with a value of an unusual type are not kept.
+
+        Args:
+            record: The record.
+            stamp: The stamp of the files from which it was read.
+            logged: Whether what the learner logged was read.
+        """
+        name, present = record.spec.name, self._valid(record.spec.name, stamp)
+        if present is not None and present.logged >= logged:
             self._seen[name] = present
             return
         with suppress(*INVALID):
-            self._seen[name] = _row(record, stamp, self._names)
+            self._seen[name] = _row(record, stamp, self._names, logged=logged)
             self._new += 1
+
+    def _valid(self, name: str, stamp: Sequence[int]) -> CurveRow | None:
+        row = self._read().get(name)
+        return row if row is not None and [*row.stamp] == [*stamp] else None
 
     def save(self, *, complete: bool, fewest: int, share: int) -> None:
         """Write the file to the first writable location, if enough of it is new and it is not too large.
@@ -165,9 +196,12 @@ class Curves:
         if len(self._seen) < fewest or self._new * share < len(self._seen):
             return
         rows = self._seen if complete else {**self._read(), **self._seen}
-        content = _content(rows, self._names, self.version)
-        if len(content) > LARGEST // 2:
+        if _size(rows) > MOST_BYTES:
+            # What learners logged can be many times as much as the rest.
+            rows = {name: row.without_logged() for name, row in rows.items()}
+        if _size(rows) > MOST_BYTES:
             return
+        content = _content(rows, self._names, self.version)
         for location in self.locations:
             with suppress(OSError):
                 write_derived(location, content)
@@ -185,7 +219,12 @@ class Curves:
         return self._rows
 
 
-def _row(record: RunRecord, stamp: Sequence[int], names: NameLists) -> CurveRow:
+def _size(rows: Mapping[str, CurveRow]) -> int:
+    """The bytes of the numbers of all rows."""
+    return sum(len(c) * c.itemsize for row in rows.values() for c in row.columns.values())
+
+
+def _row(record: RunRecord, stamp: Sequence[int], names: NameLists, *, logged: bool) -> CurveRow:
     """The curves of a record.
 
     Raises:
@@ -199,7 +238,12 @@ def _row(record: RunRecord, stamp: Sequence[int], names: NameLists) -> CurveRow:
         _append(columns, record.final, FINAL, names)
     for examination in record.examinations:
         _append(columns, examination, EXAMINED, names)
-    return CurveRow(stamp, columns, tuple(map(to_plain, record.checkpoints)))
+    for event in record.measurements if logged else ():
+        columns["logged_steps"].append(event.step)
+        columns["logged_times"].append(event.time)
+        columns["logged_names"].append(names.number(tuple(event.metrics)))
+        columns["logged_values"].extend(event.metrics.values())
+    return CurveRow(stamp, columns, tuple(map(to_plain, record.checkpoints)), logged)
 
 
 def _append(columns: Columns, event: Evaluated | Examined, kind: int, names: NameLists) -> None:
@@ -234,7 +278,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _with_curves(record: RunRecord, row: CurveRow, names: Sequence[tuple[str, ...]]) -> RunRecord:
+def _with_curves(
+    record: RunRecord, row: CurveRow, names: Sequence[tuple[str, ...]], *, logged: bool
+) -> RunRecord:
     """The record with the events of a row.
 
     Raises:
@@ -258,8 +304,20 @@ def _with_curves(record: RunRecord, row: CurveRow, names: Sequence[tuple[str, ..
         final=final,
         examinations=tuple(examinations),
         checkpoints=tuple(map(_checkpoint, row.checkpoints)),
+        measurements=tuple(_measurements(row, names)) if logged else (),
         brief=None,
     )
+
+
+def _measurements(row: CurveRow, names: Sequence[tuple[str, ...]]) -> Iterator[Measured]:
+    """What the learner logged."""
+    values = iter(row.columns["logged_values"])
+    events = (row.columns[name] for name in ("logged_times", "logged_steps", "logged_names"))
+    for time, step, listed in zip(*events, strict=True):
+        metrics = dict(zip(names[listed], values, strict=False))
+        if len(metrics) != len(names[listed]):
+            raise ValueError("a value is missing")
+        yield Measured(time=time, step=step, metrics=metrics)
 
 
 def _checkpoint(values: Mapping[str, Any]) -> Checkpointed:
@@ -319,7 +377,10 @@ def _content(rows: Mapping[str, CurveRow], names: NameLists, version: str) -> by
         "runs": [*rows],
         "stamps": [[*row.stamp] for row in rows.values()],
         "rows": [len(row.columns["kinds"]) for row in rows.values()],
-        "sizes": {name: [len(r.columns[name]) for r in rows.values()] for name in VALUES},
+        "sizes": {
+            name: [len(r.columns[name]) for r in rows.values()] for name in (*VALUES, *OF_LOGGED)
+        },
+        "logged": [row.logged for row in rows.values()],
         "checkpoints": {name: r.checkpoints for name, r in rows.items() if r.checkpoints},
     }
     text = json.dumps(head, separators=(",", ":")).encode()
@@ -338,20 +399,28 @@ def _rows_in(content: bytes, version: str) -> tuple[dict[str, CurveRow], NameLis
     head = parse_json(text)
     if head["of"] != _written_by(version):
         raise ValueError("it is of another version")
-    rows = [*map(int, head["rows"])]
-    sizes = {**dict.fromkeys(EACH, rows), **{n: [*map(int, head["sizes"][n])] for n in VALUES}}
+    sizes = _sizes(head)
     take = _taker(numbers)
     columns = {n: take(code, sum(sizes[n])) for n, code in COLUMNS.items()}
     spans = {name: [*pairwise(accumulate(each, initial=0))] for name, each in sizes.items()}
     of_runs = [
         {name: columns[name][slice(*spans[name][at])] for name in columns}
-        for at in range(len(rows))
+        for at in range(len(head["runs"]))
     ]
     checkpoints = head["checkpoints"]
+    each = zip(head["runs"], head["stamps"], of_runs, head["logged"], strict=True)
     return {
-        name: CurveRow(stamp, of_run, checkpoints.get(name, ()))
-        for name, stamp, of_run in zip(head["runs"], head["stamps"], of_runs, strict=True)
+        name: CurveRow(stamp, of_run, checkpoints.get(name, ()), logged is True)
+        for name, stamp, of_run, logged in each
     }, NameLists.of(head["names"])
+
+
+def _sizes(head: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The numbers of values of each run in each column."""
+    rows = [*map(int, head["rows"])]
+    given = {name: [*map(int, head["sizes"][name])] for name in (*VALUES, *OF_LOGGED)}
+    of_events = dict.fromkeys(("logged_times", "logged_names"), given["logged_steps"])
+    return {**dict.fromkeys(EACH, rows), **given, **of_events}
 
 
 def _taker(content: bytes) -> "Callable[[str, int], array[Any]]":

@@ -277,8 +277,8 @@ def _reader(
     def in_full(run: RunPaths, spec: RunSpec | None) -> StoredRun:
         if not catalogued:
             return catalogue.compare(from_files(run, spec))
-        again = run.folder.name in measured
-        return catalogue.look_in_full(run, lambda r: from_files(r, spec), spec, again=again)
+        logged = run.folder.name in measured
+        return catalogue.look_in_full(run, lambda r: from_files(r, spec), spec, logged=logged)
 
     def remembered(run: RunPaths, spec: RunSpec | None) -> StoredRun:
         if memory is None or not memory.lasting or run.folder.name in measured:

@@ -30,9 +30,17 @@ from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.results import document
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
-from rlexp.records.events import Checkpointed, Continued, Ending, Event, Examined, Failure
+from rlexp.records.events import (
+    Checkpointed,
+    Continued,
+    Ending,
+    Event,
+    Examined,
+    Failure,
+    Measured,
+)
 from rlexp.records.run import RunRecord
-from rlexp.store import catalogue
+from rlexp.store import catalogue, curves
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import LedgerWriter
 
@@ -47,6 +55,9 @@ def unusual(score: float) -> list[Event]:
     return [
         replace(evaluated(50, score, -0.0), measures={**MEASURES, "context/length": (1.0, 2.0)}),
         evaluated(60, float("nan"), 5e-324),
+        Measured(time=STARTED + 60.5, step=60, metrics={"train/loss": float("nan"), "a b": -0.0}),
+        Measured(time=STARTED + 61, step=61, metrics={}),
+        Measured(time=STARTED + 62, step=62, metrics={"train/loss": score, "a b": 1e300}),
         Checkpointed(time=STARTED + 70, step=70, name="70", seconds=0.1, bytes=2**53 + 1),
         replace(evaluated(100, score, 1 / 3, final=True), measures=MEASURES, seconds=1e-9),
         Examined(
@@ -95,9 +106,10 @@ def workspace_of(experiment: Stored) -> Workspace:
     return study(experiment.paths.folder.parents[1])
 
 
-def records(experiment: Stored, *, catalogued: bool) -> dict[str, RunRecord]:
+def records(experiment: Stored, *, catalogued: bool, logged: bool = False) -> dict[str, RunRecord]:
     """The records of all runs by name."""
-    runs = survey(experiment.paths, catalogued=catalogued).runs
+    measured = (lambda *_: True) if logged else None
+    runs = survey(experiment.paths, catalogued=catalogued, measured=measured).runs
     return {run.name: run.stored.record for run in runs if run.stored is not None}
 
 
@@ -127,6 +139,41 @@ def test_records_from_the_catalogue_are_those_of_the_journals(
     assert repr(records(experiment, catalogued=True)) == repr(expected)
     unfinished = {experiment.run(6, label).folder.name for label in LABELS}
     assert set(opened) == unfinished
+
+
+def test_what_learners_logged_comes_from_the_catalogue(
+    experiment: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logged values are those of the journals, from the second command on that reads them."""
+    expected = records(experiment, catalogued=False, logged=True)
+    assert sum(len(record.measurements) for record in expected.values()) == 3 * len(LABELS)
+    curves_only = repr(records(experiment, catalogued=True))
+    assert repr(records(experiment, catalogued=True, logged=True)) == repr(expected)
+    opened = journals_opened(monkeypatch)
+    assert repr(records(experiment, catalogued=True, logged=True)) == repr(expected)
+    assert repr(records(experiment, catalogued=True)) == curves_only
+    assert set(opened) == {experiment.run(6, label).folder.name for label in LABELS}
+
+
+@pytest.mark.parametrize(
+    ("most", "logged", "kept"), [(0, False, 0), (0.8, False, 1), (2, True, 1)]
+)
+def test_large_curves_are_kept_without_what_learners_logged(
+    experiment: Stored, monkeypatch: pytest.MonkeyPatch, most: float, logged: bool, kept: int
+) -> None:
+    """Where all numbers are too many, those of learners are left out first, and then the file."""
+    for seed in (10, 11):
+        events = [Measured(time=1.0, step=n, metrics={"x": float(n)}) for n in range(900)]
+        experiment.attempt(seed - 7, [*events, ended(Ending.COMPLETED)])
+    expected = repr(records(experiment, catalogued=False, logged=True))
+    size = 2 * 900 * 4 * 8
+    monkeypatch.setattr(curves, "MOST_BYTES", int(most * size))
+    assert repr(records(experiment, catalogued=True, logged=True)) == expected
+    assert experiment.paths.curves.exists() == bool(kept)
+    assert repr(records(experiment, catalogued=True, logged=True)) == expected
+    opened = journals_opened(monkeypatch)
+    records(experiment, catalogued=True, logged=True)
+    assert (experiment.run(0).folder.name not in opened) == logged
 
 
 def test_verification_reads_every_journal(
