@@ -88,11 +88,13 @@ class EvidenceMemory:
         members: The planned runs, by their folders.
         lasting: Whether there is a next time. Ended runs are then kept without measurements, which would
             take most of the memory; otherwise, they are read together with their measurements.
+        catalogued: Whether runs may come from the catalogue, which is then written too.
     """
 
     scans: dict[str, ScanMemory] = field(default_factory=dict)
     members: dict[RunPaths, RememberedMember] = field(default_factory=dict)
     lasting: bool = True
+    catalogued: bool = True
 
     def of(self, experiment: str) -> ScanMemory:
         """What was read of an experiment."""
@@ -252,7 +254,7 @@ def _scans(
             of_name,
             memory=memory.of(name) if memory else None,
             brief=brief,
-            catalogued=True,
+            catalogued=memory is None or memory.catalogued,
             measured=_measured(name, targets, measured),
         )
         for name, of_name in paths.items()

@@ -25,11 +25,13 @@ from stored_runs import (
 
 from rlexp.app.commands.exchange.load import load
 from rlexp.app.commands.judge.compare import CompareRequest, compare
-from rlexp.app.commands.judge.report import ReportRequest, report
+from rlexp.app.commands.judge.report import ReportRequest, compute_report, report
+from rlexp.app.reading import experiment_scan
 from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.results import document
 from rlexp.app.sweeps.state import read_runs
 from rlexp.app.workspace import Workspace
+from rlexp.config.report_settings import read_report
 from rlexp.records.events import (
     Checkpointed,
     Continued,
@@ -41,8 +43,9 @@ from rlexp.records.events import (
 )
 from rlexp.records.run import RunRecord
 from rlexp.store import catalogue, curves
-from rlexp.store.layout import Layout
+from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.runs import StoredRun
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 
@@ -185,6 +188,33 @@ def test_verification_reads_every_journal(
     opened = journals_opened(monkeypatch)
     rlexp(experiment.paths.folder.parents[1], "verify", "alpha")
     assert set(opened) == set(records(experiment, catalogued=False))
+
+
+def test_a_report_of_a_bundle_reads_every_journal(
+    experiment: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the catalogue, a report reads every run from its files, and writes no file."""
+    workspace = workspace_of(experiment)
+    parts = read_report((), workspace.folder, workspace.allowed)
+    request, read = ReportRequest(targets=("alpha",)), list[str]()
+    of_files = experiment_scan.read_intact
+
+    def counted(run: RunPaths, *, measurements: bool = False) -> StoredRun:
+        read.append(run.folder.name)
+        return of_files(run, measurements=measurements)
+
+    monkeypatch.setattr(experiment_scan, "read_intact", counted)
+    compute_report(request, parts, workspace, catalogued=False)
+    assert not experiment.paths.curves.exists()
+    assert len(set(read)) == 16
+    compute_report(request, parts, workspace)
+    assert experiment.paths.curves.exists()
+    read.clear()
+    compute_report(request, parts, workspace)
+    assert len(set(read)) == len(LABELS)
+    read.clear()
+    compute_report(request, parts, workspace, catalogued=False)
+    assert len(set(read)) == 16
 
 
 def files_of(experiment: Stored, folder: Path) -> dict[str, bytes]:
