@@ -324,7 +324,7 @@ def _values_of(*, several: bool) -> "Callable[[Any, str], Any]":
     from rlexp.text import format_cell
 
     def value_of(row: Any, name: str) -> Any:
-        attribute = getattr(row, name, MISSING)
+        attribute: Any = getattr(row, name, MISSING)
         value = row.columns[name] if attribute is MISSING else attribute
         if isinstance(value, tuple):
             return ", ".join(value) or None

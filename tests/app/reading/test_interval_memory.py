@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,13 +163,19 @@ def test_a_kept_effect_is_that_of_a_computation(
     assert asked == [20, 40]
 
 
+def float_of(value: float | None) -> float | None:
+    """The value."""
+    return value
+
+
 def test_a_kept_effect_of_another_kind_is_computed(tmp_path: Path, counted: list[int]) -> None:
     """A text in the place of a number in the file is ignored, and "nothing" is kept."""
     paths = ExperimentPaths(tmp_path / "runs" / "alpha")
     text: Any = "much"
-    for kept, expected in ((text, 0.5), (None, None), (0.25, 0.25)):
+    cases: list[tuple[float | None, float | None]] = [(text, 0.5), (None, None), (0.25, 0.25)]
+    for kept, expected in cases:
         memory = IntervalMemory.of(paths)
-        memory.recall_number(b"how much", lambda kept=kept: kept)
+        memory.recall_number(b"how much", partial(float_of, kept))
         memory.save()
         assert IntervalMemory.of(paths).recall_number(b"how much", lambda: 0.5) == expected
         file_of(tmp_path).unlink()
