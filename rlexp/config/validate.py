@@ -4,9 +4,10 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
@@ -289,10 +290,10 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
 def _validate_into(
     mistakes: list[ConfigError], kind: type[T], settings: Any, prefix: str
 ) -> T | None:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    adapter = TypeAdapter(kind)
     try:
+        adapter = _adapter_of(cast("Hashable", kind))
         value: T = _validated(adapter, settings)
     except ValidationError as error:
         problems = error.errors(include_url=False)
@@ -303,6 +304,14 @@ def _validate_into(
         return _validate_into(mistakes, kind, repaired, prefix)
     mistakes.extend(_explain_problems(problems, settings, kind, prefix))
     return None
+
+
+@lru_cache(maxsize=256)
+def _adapter_of(kind: Hashable) -> Any:
+    """What validates settings of a class; made once, because a grid has many of one class."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _validated(adapter: Any, settings: Any) -> Any:

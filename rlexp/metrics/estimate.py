@@ -53,6 +53,9 @@ class KeptIntervals(Protocol):
     ) -> dict[str, Interval]:
         """The intervals that answer a question; they are computed where none are kept."""
 
+    def recall_number(self, question: bytes, compute: Callable[[], float | None]) -> float | None:
+        """The number that answers a question; it is computed where none is kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
@@ -100,7 +103,7 @@ class Estimator:
         def compute() -> dict[str, Interval]:
             return intervals(scores, metrics, self.resampling, method=self.method)
 
-        names = [_lasting_name(metric) for metric in metrics.values()]
+        names = [lasting_name(metric) for metric in metrics.values()]
         few = scores.n * self.resampling.repetitions < WORTH_KEEPING
         if self.kept is None or few or None in names:
             return compute()
@@ -124,7 +127,7 @@ class Estimator:
         )
 
 
-def _lasting_name(metric: Statistic) -> str | None:
+def lasting_name(metric: Statistic) -> str | None:
     """A text that stands for a metric of rlexp in every process; None for any other metric."""
     kind = metric if isinstance(metric, FunctionType) else type(metric)
     if kind.__module__.partition(".")[0] != "rlexp":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 from rlexp.protocol.identity import Plain, digest, identifying, short_name, without_null
@@ -98,6 +99,11 @@ class RunSpec:
         hashed |= {"root": self.root, "seed": self.seed}
         if self.parent is not None:
             hashed["parent"] = asdict(self.parent)
+        elif type(self.root) is type(self.seed) is int and isinstance(self.phase, Phase):
+            # The canonical JSON, written without an encoder: there may be ten thousand runs.
+            text = f'{{"configuration":"{self.fingerprint}","phase":"{self.phase}",'
+            text += f'"root":{self.root},"seed":{self.seed}}}'
+            return sha256(text.encode()).hexdigest()
         return digest(hashed)
 
     @cached_property

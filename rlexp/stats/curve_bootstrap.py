@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ Counts = NDArray[np.signedinteger]
 
 TOGETHER = 4
 """Blocks of repetitions that are processed together: long rows need fewer NumPy calls."""
+MOST_SHARED = 4_000_000
+"""Most drawn runs that are kept for the next curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +105,36 @@ def statistic_of_drawn_weights(
     rows = rows_of_block(sum(sizes))
     values = np.empty((count, resampling.repetitions))
 
+    shared = resampling.repetitions * len(weights) <= MOST_SHARED
+    of_group = _shared_weights if shared else _shared_weights.__wrapped__
+
     def fill(group: int) -> None:
         first = group * TOGETHER
         members = numbers[first : first + TOGETHER]
-        drawn = np.hstack([drawn_weights(draw(sizes, resampling, b), weights) for b in members])
+        drawn = of_group(sizes, resampling, tuple(weights.tolist()), members, rows)
         values[:, first * rows : first * rows + drawn.shape[1]] = statistic(drawn)
 
     groups = range(-(-len(numbers) // TOGETHER))
     run_blocks(fill, groups, threads or worthwhile_threads(values.size * len(weights)))
     return values
+
+
+@lru_cache(maxsize=128)
+def _shared_weights(
+    sizes: tuple[int, ...],
+    resampling: Resampling,
+    weights: tuple[int, ...],
+    members: range,
+    _: int,
+) -> Counts:
+    """The drawn weights of some blocks, of shape (N, rows); labels with as many runs share them.
+
+    The last argument is the number of repetitions in a block, on which the draws depend.
+    """
+    of_runs = np.asarray(weights)
+    drawn = np.hstack([drawn_weights(draw(sizes, resampling, b), of_runs) for b in members])
+    drawn.setflags(write=False)
+    return drawn
 
 
 def drawn_weights(draws: Draws, weights: NDArray[np.int64]) -> Counts:

@@ -1,6 +1,8 @@
 """Probability of improvement: the probability that a run of one label beats a run of another."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats import coverage
 from rlexp.stats.interval import Interval
+from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
@@ -250,16 +253,28 @@ def _add_task(
     # Counts of wins are integers: single precision is faster, and exact as long as they fit.
     kind = np.float32 if 2 * max(drawn) * max(others) < EXACT_IN_SINGLE else np.float64
     step = max(1, BLOCK // (max(drawn) + max(others)))
-    for first in range(0, total.shape[1], step):
-        rows = min(step, total.shape[1] - first)
-        c: dict[int, Counts] = {
-            n: counts(source, n, rows).astype(kind) for n, source in drawn.items()
-        }
-        d = {k: _reached(counts(source, k, rows).astype(kind)) for k, source in others.items()}
+
+    def add(first: int, rows: int, c: Mapping[int, Counts], d: Mapping[int, Counts]) -> None:
         for row, pair in ranks.items():
             n, k = pair.sizes
             wins = pair.doubled_wins(c[n], d[k]).astype(np.float64)
             total[row, first : first + rows] += wins / (n * k)
+
+    threads = worthwhile_threads(total.size * max(drawn))
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[None]] = deque()
+        # One thread draws, because draws of a generator follow each other; blocks share no numbers.
+        for first in range(0, total.shape[1], step):
+            rows = min(step, total.shape[1] - first)
+            c: dict[int, Counts] = {
+                n: counts(source, n, rows).astype(kind) for n, source in drawn.items()
+            }
+            d = {k: _reached(counts(source, k, rows).astype(kind)) for k, source in others.items()}
+            waiting.append(pool.submit(add, first, rows, c, d))
+            if len(waiting) > threads:
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
 
 
 def counts(generator: np.random.Generator, n: int, rows: int) -> NDArray[np.intp]:

@@ -1,5 +1,6 @@
 """Number of seeds that a comparison needs, estimated from existing scores."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 
@@ -135,6 +136,7 @@ def detectable_differences(
     floor: int,
     chance: float = 0.8,
     furthest: float | None = None,
+    effect_of: Callable[[ComparisonPlan, int, float], float | None] = detectable_effect,
 ) -> DetectableDifferences:
     """The differences that the comparison finds with its seeds, and with twice as many.
 
@@ -145,6 +147,7 @@ def detectable_differences(
         floor: Fewest seeds with which the comparison can decide anything.
         chance: Probability with which the difference should be found.
         furthest: Largest possible difference; None where it is not known.
+        effect_of: Returns what `detectable_effect` does; a caller may have kept it.
 
     Raises:
         ValueError: The labels cannot be compared (`tasks_of_both`), or a level is out of range.
@@ -156,7 +159,7 @@ def detectable_differences(
     # One seed per label has no variance of its own.
     seeds = (n, 2 * n) if n >= floor else (max(n, 2), floor, 2 * floor)
     scale = deviation(within, plan.tasks)
-    effects = [detectable_effect(plan, number, chance) for number in seeds]
+    effects = [effect_of(plan, number, chance) for number in seeds]
     largest = inf if furthest is None else furthest
     differences = tuple(
         None if effect is None or effect * scale > largest else effect * scale

@@ -98,12 +98,21 @@ class ExactSums:
 
     def median(self, draws: Draws) -> Array:
         """Median of the task means, or of the runs of a single task, of shape (rows,)."""
+        if len(draws.sizes) == 1 and self.ascending:
+            # The middle of the drawn positions is that of the drawn scores: all labels share it.
+            low, high = (self.scaled(self.values.take(at)) for at in draws.middle)
+            return np.asarray((low + high) / 2 * draws.sizes[0])
         if len(draws.sizes) == 1:
             runs = self.scaled(self.values.take(draws.positions))
             return np.asarray(np.median(runs, axis=-1) * draws.sizes[0])
         sums = np.add.reduceat(self.values.take(draws.positions), draws.starts, axis=-1)
         # The weights contain 1/m for the mean over m tasks. A median over tasks does not need it.
         return np.asarray(np.median(self.scaled(sums), axis=-1) * len(draws.sizes))
+
+    @property
+    def ascending(self) -> bool:
+        """Whether the scores are sorted."""
+        return bool((self.values[1:] >= self.values[:-1]).all())
 
     def scaled(self, sums: Integers) -> Array:
         """Integer sums converted to the unit of the scores."""

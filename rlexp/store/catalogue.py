@@ -8,25 +8,23 @@ that cannot be read is ignored as a whole; a catalogue is always written as a wh
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rlexp.errors import RecordError
-from rlexp.protocol.schema_1 import RunSpecSchema1
-from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import CONFIGURATION, RunSpec
-from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
-from rlexp.records.run import Brief, RunRecord, State
+from rlexp.records.run import RunRecord, State
+from rlexp.store.catalogue_rows import CatalogueRow, Stamp, columns_as_json, read_rows
 from rlexp.store.changed_records import ChangedRecords, ledger_stamp
+from rlexp.store.curves import Curves
 from rlexp.store.derived_files import read_derived, write_derived
 from rlexp.store.files import read_file
 from rlexp.store.layout import RunPaths
-from rlexp.store.numbered_texts import NumberedTexts
 from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
@@ -36,9 +34,6 @@ NO_FILE = (-1,) * OF_A_FILE
 """The numbers of a missing file."""
 SETTLED = 2.0
 """Age in seconds after which a further change shows in the times on every file system."""
-
-Stamp = list[int]
-"""The stamp of a run: the numbers of all files that its record is made from, in a fixed order."""
 
 
 def stamp_of(run: RunPaths, attempts: int) -> Stamp:
@@ -152,227 +147,12 @@ def _of_folder(path: str) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-COPIED: Mapping[str, tuple[type, ...]] = {
-    "reason": (str, type(None)),
-    "attempts": (int,),
-    "machine_failures": (int,),
-    "step": (int,),
-    "started": (float, type(None)),
-    "ended": (float, type(None)),
-    "seconds": (float, type(None)),
-    "weights": (str, type(None)),
-    "restarts": (int,),
-    "begun": (int,),
-    "spent": (int,),
-    "seconds_spent": (float,),
-}
-"""Fields of a record that are stored unchanged, and their types."""
-COLUMNS: Mapping[str, tuple[type, ...]] = {
-    "name": (str,),
-    "stamp": (list,),
-    "configuration": (int,),
-    "phase": (str,),
-    "root": (int,),
-    "seed": (int,),
-    "state": (str,),
-    "failure": (str, type(None)),
-    "continuations": (list,),
-    "refused": (list,),
-    "score": (float, type(None)),
-    "last": (float, type(None)),
-    "measures": (dict,),
-    "torn": (int,),
-    "quarantined": (int,),
-    "provenance": (int, type(None)),
-    "entered": (bool,),
-    **COPIED,
-}
-"""The columns of a catalogue, and their types."""
-
-OfKind = TypeVar("OfKind", bound=Event)
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueRow:
-    """The entry of one run.
-
-    Attributes:
-        values: One value for each of `COLUMNS`.
-        configurations: All configurations of the catalogue; the row holds an index into them.
-        provenances: The different provenances of the catalogue, likewise.
-    """
-
-    values: Mapping[str, Any]
-    configurations: Sequence[RunSpec]
-    provenances: Sequence[bytes] = ()
-
-    @property
-    def stamp(self) -> Stamp:
-        """The stamp of the run when the catalogue was written."""
-        stamp: Stamp = self.values["stamp"]
-        return stamp
-
-    @property
-    def configuration(self) -> RunSpec:
-        """A run specification with the run's configuration.
-
-        Raises:
-            IndexError: The catalogue has no such configuration.
-        """
-        number: int = self.values["configuration"]
-        return self.configurations[number]
-
-    def is_seeded_as(self, spec: RunSpec) -> bool:
-        """Whether the run has the phase, root and seed of a specification."""
-        values = self.values
-        return (values["phase"], values["root"], values["seed"]) == (
-            spec.phase,
-            spec.root,
-            spec.seed,
-        )
-
-    def stored(self, run: RunPaths, spec: RunSpec | None = None) -> StoredRun:
-        """The run with its record in brief, as reading its files would give.
-
-        Args:
-            run: The files of the run.
-            spec: The specification of the run; made from the row if None.
-
-        Raises:
-            RecordError: A value is invalid.
-            TypeError: The same.
-            ValueError: The same.
-            IndexError: The same.
-        """
-        values = self.values
-        again = self.configuration.again
-        record = RunRecord(
-            spec=spec or again(Phase(values["phase"]), values["root"], values["seed"]),
-            state=State(values["state"]),
-            failure=None if values["failure"] is None else Failure(values["failure"]),
-            continuations=tuple(_events(values["continuations"], Continued)),
-            refused=tuple(_events(values["refused"], Refused)),
-            brief=Brief(values["score"], values["last"], _means(values["measures"])),
-            **{name: values[name] for name in COPIED},
-        )
-        number = values["provenance"]
-        provenance = None if number is None else self.provenances[number]
-        return StoredRun(run, record, values["torn"], values["quarantined"], provenance=provenance)
-
-
-def columns_as_json(
-    entries: Iterable[tuple[Stamp, StoredRun]], entered: Callable[[StoredRun], bool]
-) -> dict[str, Any]:
-    """Runs as JSON values, one list per column.
-
-    A configuration and a provenance are stored once and numbered.
-
-    Args:
-        entries: Runs in brief, with their stamps.
-        entered: Whether all attempts of a run are in the ledger.
-    """
-    numbers: dict[tuple[int, ...], int] = {}
-    firsts: list[RunSpec] = []
-    provenances = NumberedTexts(MOST_PROVENANCE)
-    rows = []
-    for stamp, stored in entries:
-        spec = stored.record.spec
-        # By identity: `Catalogue` keeps the parts of equal configurations in memory once, and
-        # comparing or hashing nested mappings for every run would be slow.
-        key = tuple(id(getattr(spec, name)) for name in CONFIGURATION)
-        if key not in numbers:
-            numbers[key] = len(firsts)
-            firsts.append(spec)
-        further = {
-            "configuration": numbers[key],
-            "provenance": provenances.number(stored.provenance),
-            "entered": entered(stored),
-        }
-        rows.append(_row(stamp, stored, further))
-    columns = zip(*rows, strict=True)
-    return {
-        "configurations": [{"schema": s.schema, **s.parts} for s in firsts],
-        "provenances": provenances.texts,
-        "runs": dict(zip(COLUMNS, map(list, columns), strict=True)),
-    }
-
-
-def read_rows(document: Mapping[str, Any]) -> dict[str, CatalogueRow]:
-    """The inverse of `columns_as_json`: the entry of every run, by its name.
-
-    Raises:
-        TypeError: A value has a wrong type.
-        ValueError: A column has a wrong length.
-        KeyError: A column is missing.
-    """
-    columns = [document["runs"][name] for name in COLUMNS]
-    # Types are checked by column: one set operation instead of a check for each value.
-    for column, kinds in zip(columns, COLUMNS.values(), strict=True):
-        if not set(map(type, column)) <= set(kinds):
-            raise TypeError("a column holds values of a wrong type")
-    configurations = [_first(parts) for parts in document["configurations"]]
-    provenances = [text.encode() for text in document["provenances"]]
-    rows = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
-    return {values["name"]: CatalogueRow(values, configurations, provenances) for values in rows}
-
-
-def _first(parts: Mapping[str, Any]) -> RunSpec:
-    kind = RunSpecSchema1 if parts["schema"] == RunSpecSchema1.schema else RunSpec
-    settings: dict[str, Any] = {name: parts.get(name) for name in CONFIGURATION}
-    return kind(**settings, phase=Phase.TEST, root=0, seed=0)
-
-
-def _row(stamp: Stamp, stored: StoredRun, further: Mapping[str, Any]) -> list[Any]:
-    record, brief = stored.record, stored.record.brief
-    assert brief is not None
-    values = {
-        "name": record.spec.name,
-        "stamp": stamp,
-        **further,
-        "phase": record.spec.phase,
-        "root": record.spec.root,
-        "seed": record.spec.seed,
-        "state": record.state,
-        "failure": record.failure,
-        "continuations": [to_plain(event) for event in record.continuations],
-        "refused": [to_plain(event) for event in record.refused],
-        "score": brief.score,
-        "last": brief.last,
-        "measures": dict(brief.measures),
-        "torn": int(stored.torn),
-        "quarantined": stored.quarantined,
-        **{name: getattr(record, name) for name in COPIED},
-    }
-    return [values[name] for name in COLUMNS]
-
-
-def _means(values: Mapping[str, Any]) -> dict[str, float]:
-    """Means of measures.
-
-    Raises:
-        TypeError: A value is no number.
-    """
-    if not set(map(type, values.values())) <= {float}:
-        raise TypeError("a mean of a measure is no number")
-    return dict(values)
-
-
-def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> Iterator[OfKind]:
-    for value in values:
-        event = from_plain(value)
-        if not isinstance(event, kind):
-            raise TypeError("it is another event")
-        yield event
-
-
 FORMAT = 5
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
 SHARE = 50
 """A catalogue is written when at least one run in so many is new in it."""
-MOST_PROVENANCE = 1 << 23
-"""Most bytes of different provenances in a catalogue; the others are read from their files."""
 INVALID = (
     *(RecordError, TypeError, ValueError, KeyError, IndexError, AttributeError),
     RecursionError,
@@ -388,11 +168,13 @@ class Catalogue:
         locations: Files that may hold the catalogue, the preferred one first.
         now: Returns the time in seconds since 1970.
         records: Compares runs with the ledger of the experiment.
+        curves: The curves of the same runs.
     """
 
     locations: Sequence[Path]
     now: Callable[[], float]
     records: ChangedRecords
+    curves: Curves
     _rows: dict[str, CatalogueRow] = field(default_factory=dict)
     _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
@@ -404,14 +186,18 @@ class Catalogue:
 
     @classmethod
     def read(
-        cls, locations: Sequence[Path], now: Callable[[], float], records: ChangedRecords
+        cls,
+        locations: Sequence[Path],
+        now: Callable[[], float],
+        records: ChangedRecords,
+        curves: Curves,
     ) -> "Catalogue":
         """Read the newest file; a damaged file, or that of another version, reads as empty."""
         with suppress(OSError, *INVALID):
             newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
             rows, ledger = _read(newest)
-            return cls(locations, now, records, rows, _ledger=ledger)
-        return cls(locations, now, records)
+            return cls(locations, now, records, curves, rows, _ledger=ledger)
+        return cls(locations, now, records, curves)
 
     def look(
         self,
@@ -430,14 +216,53 @@ class Catalogue:
         cached = self._find(run, requested)
         if cached is not None:
             return cached
-        # The stamp is taken before reading: a change in between then makes the entry invalid,
-        # and not the entry of old content valid for new files.
-        before = stamp_before_reading(run)
-        stored = self._compared(read(run))
-        name = run.folder.name
-        spec = stored.record.spec
-        if not stored.record.is_over or spec.name != name or spec.parent is not None:
+        before, stored = stamp_before_reading(run), self._compared(read(run))
+        return self._entered(run, before, stored) or stored
+
+    def look_in_full(
+        self,
+        run: RunPaths,
+        read: Callable[[RunPaths], StoredRun],
+        requested: RunSpec | None = None,
+        *,
+        logged: bool = False,
+    ) -> StoredRun:
+        """The run with its curves, from the catalogue, or else as `read` reads it.
+
+        Args:
+            run: The files of the run.
+            read: Reads the files.
+            requested: As of `look`.
+            logged: Whether it gets what its learner logged, which `read` then reads too.
+        """
+        name, brief = run.folder.name, self._find(run, requested)
+        if brief is not None:
+            full = self.curves.add_to(brief.record, self._kept[name][0], logged=logged)
+            if full is not None:
+                return replace(brief, record=full)
+        before, stored = stamp_before_reading(run), read(run)
+        stored = self._compared(stored) if brief is None else self.compare(stored)
+        if brief is None:
+            brief = self._entered(run, before, stored)
+        kept, _ = self._kept.get(name, (None, None))
+        if brief is None or kept is None or kept != before:
             return stored
+        self.curves.keep(stored.record, kept, logged=logged)
+        record = replace(stored.record, spec=brief.record.spec)
+        return replace(stored, record=record, provenance=brief.provenance)
+
+    def _entered(self, run: RunPaths, before: Stamp | None, stored: StoredRun) -> StoredRun | None:
+        """The run in brief, entered if its files are settled; None where it has not ended.
+
+        Args:
+            run: The files of the run.
+            before: Their stamp from before the reading: a change in between then makes the entry
+                invalid, and not the entry of old content valid for new files.
+            stored: The run as it was read, compared with the ledger.
+        """
+        name, spec = run.folder.name, stored.record.spec
+        if not stored.record.is_over or spec.name != name or spec.parent is not None:
+            return None
         record = replace(stored.record.in_brief(), spec=self._shared(spec))
         brief = replace(stored, record=record, provenance=self._provenance(run, record))
         intact = not (brief.changed or self.records.broken)
@@ -479,18 +304,21 @@ class Catalogue:
         return replace(stored, changed=changed) if changed else stored
 
     def save(self, *, complete: bool) -> None:
-        """Write the catalogue to the first writable location, if enough of it is new.
+        """Write the catalogue, and the curves, if enough of either is new.
+
+        Each is written to its first writable location.
 
         Args:
             complete: Whether every run was looked at, so that runs without a look are gone.
         """
+        self.curves.save(complete=complete, fewest=FEWEST, share=SHARE)
         if len(self._kept) < FEWEST or self._new * SHARE < len(self._kept):
             return
         if not complete:
             self._keep_others()
         document = {
             VERSION: CATALOGUE.version,
-            "of": _version(),
+            "of": written_by(),
             **self._as_json(),
         }
         content = json.dumps(document, separators=(",", ":")).encode()
@@ -580,7 +408,8 @@ def _written(spec: RunSpec) -> str:
     return repr([spec.schema, *(getattr(spec, name) for name in CONFIGURATION)])
 
 
-def _version() -> str:
+def written_by() -> str:
+    """The format of the catalogue, and the version of rlexp that writes it."""
     return f"{FORMAT}, rlexp {writer()}"
 
 
@@ -592,7 +421,7 @@ def _read(location: Path) -> tuple[dict[str, CatalogueRow], Stamp]:
         ValueError: The file is damaged, of another version, or too large.
     """
     document = read_derived(location)
-    if (document[VERSION], document["of"]) != (CATALOGUE.version, _version()):
+    if (document[VERSION], document["of"]) != (CATALOGUE.version, written_by()):
         raise ValueError("it is of another version")
     ledger = document["ledger"]
     if not isinstance(ledger, list):

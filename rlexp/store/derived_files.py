@@ -24,12 +24,22 @@ def read_derived(location: Path) -> Any:
         ValueError: The file is damaged or too large.
         RecursionError: Its values are nested too deeply.
     """
+    return parse_json(read_derived_bytes(location))
+
+
+def read_derived_bytes(location: Path) -> bytes:
+    """The content of a derived file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is damaged or too large.
+    """
     if location.lstat().st_size > LARGEST:
         raise ValueError("it is very large")
     head, _, content = read_file(location).partition(b"\n")
     if head != _sum_of(content):
         raise ValueError("it is damaged")
-    return parse_json(content)
+    return content
 
 
 def write_derived(location: Path, content: bytes) -> None:

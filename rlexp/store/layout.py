@@ -257,6 +257,11 @@ class ExperimentPaths:
         return self.folder / ".catalogue"
 
     @property
+    def curves(self) -> Path:
+        """Cache with the curves of the runs in the catalogue; may be deleted at any time."""
+        return self.folder / ".curves"
+
+    @property
     def mirror(self) -> Path:
         """The sweep as an Optuna study; may be deleted at any time."""
         return self.folder / "optuna.journal"

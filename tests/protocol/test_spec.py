@@ -1,7 +1,7 @@
 """The identity of a run: settings that change it, and settings that do not."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
@@ -232,3 +232,16 @@ def test_another_seed_of_a_run_is_the_run_of_that_seed(
     expected = replace(first, phase=phase, root=root, seed=seed)
     assert (other_run, other_run.id, other_run.name) == (expected, expected.id, expected.name)
     assert other_run.fingerprint == first.fingerprint
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("root", [0, 7, 2**70])
+@pytest.mark.parametrize("parent", [None, Parent("other", 50, "a" * 64)])
+def test_an_identity_is_the_sum_of_canonical_json(
+    phase: Phase, root: int, parent: Parent | None
+) -> None:
+    """The identity that is written without an encoder is that of the canonical JSON."""
+    run = replace(spec(), phase=phase, root=root, seed=12, parent=parent)
+    hashed = {"configuration": run.fingerprint, "phase": phase, "root": root, "seed": 12}
+    parents = {} if parent is None else {"parent": asdict(parent)}
+    assert run.id == digest(hashed | parents)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rlexp.stats import bootstrap_indices, replicates
-from rlexp.stats.replicates import exact_sums_possible
+from rlexp.stats.bootstrap_indices import blocks, draw
+from rlexp.stats.replicates import ExactSums, exact_sums_possible
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 
@@ -207,3 +208,19 @@ def test_after_an_error_no_thread_goes_on() -> None:
     with pytest.raises(ValueError, match="block 1"):
         replicates.run_blocks(work, range(2_000), 2)
     assert len(finished_blocks) < 500
+
+
+@pytest.mark.parametrize("n", [20, 21, 300])
+@pytest.mark.parametrize("order", [1, -1])
+def test_medians_of_sorted_scores_are_those_of_all_drawn_scores(n: int, order: int) -> None:
+    """The median by the middle positions has the bits of NumPy's median, for several labels."""
+    resampling = Resampling(repetitions=2_000)
+    generator = np.random.default_rng(n)
+    for values in (generator.normal(size=n), np.round(generator.normal(size=n), 1)):
+        scores = TaskScores(np.sort(values)[::order], (n,))
+        draws = [draw((n,), resampling, block) for block in blocks(n, resampling)]
+        sums = ExactSums.of(scores)
+        assert sums.ascending == (order == 1)
+        drawn = [sums.scaled(sums.values.take(d.positions)) for d in draws]
+        expected = np.concatenate([np.median(runs, axis=-1) * n for runs in drawn])
+        assert expected.tobytes() == np.concatenate([sums.median(d) for d in draws]).tobytes()

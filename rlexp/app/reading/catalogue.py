@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
-from rlexp.store.catalogue import Catalogue
+from rlexp.store.catalogue import Catalogue, written_by
 from rlexp.store.changed_records import ChangedRecords
+from rlexp.store.curves import Curves
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths, cache_folder
 
@@ -40,10 +41,13 @@ def catalogue_of(paths: ExperimentPaths, *, in_place: bool = True) -> Catalogue:
     records = ChangedRecords(paths)
     if not paths.folder.is_dir():
         # The folder may be missing, or a link that leads to itself, which `resolve` refuses.
-        return Catalogue([], time.time, records)
+        return Catalogue([], time.time, records, Curves([], written_by()))
     # The full path, because experiments of several workspaces share the cache and may share names.
     name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
     in_cache = cache_folder() / "catalogues" / name
     shared = is_shared(paths.catalogue)
-    locations = [in_cache] if shared or not in_place else [paths.catalogue, in_cache]
-    return Catalogue.read(locations, time.time, records)
+    beside = not shared and in_place
+    locations = [paths.catalogue, in_cache] if beside else [in_cache]
+    curves_in_cache = in_cache.with_suffix(".curves")
+    of_curves = [paths.curves, curves_in_cache] if beside else [curves_in_cache]
+    return Catalogue.read(locations, time.time, records, Curves(of_curves, written_by()))

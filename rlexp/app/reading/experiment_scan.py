@@ -131,10 +131,12 @@ class ScanMemory:
     Attributes:
         runs: The ended runs with their curves.
         sums: The sums of their files.
+        lasting: Whether there is a next scan; otherwise, only the sums are kept.
     """
 
     runs: RememberedRuns[StoredRun] = field(default_factory=RememberedRuns)
     sums: FileSums = field(default_factory=FileSums)
+    lasting: bool = True
     _definition: tuple[Experiment, Planned] | None = None
 
     def definition(self, experiment: Experiment) -> tuple[Experiment, Planned]:
@@ -167,6 +169,7 @@ def survey(
     paths: ExperimentPaths,
     *,
     brief: bool = False,
+    catalogued: bool = False,
     in_place: bool = True,
     memory: ScanMemory | None = None,
     measured: Callable[[Configuration, RunSpec], bool] | None = None,
@@ -178,8 +181,10 @@ def survey(
 
     Args:
         paths: The experiment.
-        brief: Whether records without curves suffice, which the catalogue holds. For a sweep they
-            do not: its trials are judged by their curves.
+        brief: Whether records without curves suffice, which come from the catalogue. For a sweep
+            they do not: its trials are judged by their curves.
+        catalogued: Whether records with curves may come from the catalogue too. Without this, and
+            without `brief`, every journal is read.
         in_place: Whether the catalogue may be written into the folder of the experiment.
         memory: What this process read of the experiment before; it is used for full records
             without measurements.
@@ -194,16 +199,20 @@ def survey(
     except (RlexpError, *READ_ERRORS) as error:
         experiment, problem, planned = None, _describe_error(error, paths.folder), {}
     catalogue = catalogue_of(paths, in_place=in_place)
-    from_catalogue = brief and (experiment is None or experiment.sweep is None)
+    in_brief = brief and (experiment is None or experiment.sweep is None)
+    from_catalogue = brief or catalogued
     if memory:
         catalogue.records.sum_of = memory.sums.of
     wanted = {name for name, pair in planned.items() if measured is not None and measured(*pair)}
-    read = _reader(catalogue, wanted, memory, brief=from_catalogue)
+    read = _reader(
+        catalogue, wanted, memory, brief=in_brief, catalogued=from_catalogue and not in_brief
+    )
     try:
         runs = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
     except RecordError as error:
         runs, problem = {}, _describe_error(error, paths.folder)
-    if from_catalogue:
+    # A process with a memory that lasts looks again and again, and has read the rest.
+    if in_brief or (from_catalogue and not (memory and memory.lasting)):
         catalogue.save(complete=True)
     entered = from_catalogue and all(map(catalogue.has_entered, runs))
     runs |= _unstarted(paths, experiment, planned, runs)
@@ -242,7 +251,12 @@ def _unstarted(
 
 
 def _reader(
-    catalogue: Catalogue, measured: Container[str], memory: ScanMemory | None, *, brief: bool
+    catalogue: Catalogue,
+    measured: Container[str],
+    memory: ScanMemory | None,
+    *,
+    brief: bool,
+    catalogued: bool,
 ) -> Callable[[RunPaths, RunSpec | None], StoredRun]:
     """How a run is read: in brief from the catalogue, or with its curves.
 
@@ -251,12 +265,27 @@ def _reader(
         measured: The runs of which measurements are read too; of a run in brief, none are.
         memory: What this process read before.
         brief: Whether records without curves suffice.
+        catalogued: Whether curves may come from the catalogue.
     """
     if brief:
         return lambda run, spec: catalogue.look(run, read_intact, spec)
-    return lambda run, spec: catalogue.compare(
-        _in_full(run, spec, memory, measurements=run.folder.name in measured)
-    )
+
+    def from_files(run: RunPaths, spec: RunSpec | None) -> StoredRun:
+        logged = run.folder.name in measured
+        return _sharing(read_intact(run, measurements=logged), spec)
+
+    def in_full(run: RunPaths, spec: RunSpec | None) -> StoredRun:
+        if not catalogued:
+            return catalogue.compare(from_files(run, spec))
+        logged = run.folder.name in measured
+        return catalogue.look_in_full(run, lambda r: from_files(r, spec), spec, logged=logged)
+
+    def remembered(run: RunPaths, spec: RunSpec | None) -> StoredRun:
+        if memory is None or not memory.lasting or run.folder.name in measured:
+            return in_full(run, spec)
+        return catalogue.compare(_remembered(run, spec, memory, in_full))
+
+    return remembered
 
 
 def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:
@@ -316,14 +345,15 @@ def _look(
     )
 
 
-def _in_full(
-    paths: RunPaths, spec: RunSpec | None, memory: ScanMemory | None, *, measurements: bool
+def _remembered(
+    paths: RunPaths,
+    spec: RunSpec | None,
+    memory: ScanMemory,
+    read: Callable[[RunPaths, RunSpec | None], StoredRun],
 ) -> StoredRun:
-    """A run with its curves, from the memory if it holds it."""
-    if memory is None or measurements:
-        return read_intact(paths, measurements=measurements)
+    """A run from the memory if it holds it; what differs from the ledger is not remembered."""
     return memory.runs.recall(
-        paths, spec, lambda: _sharing(read_intact(paths), spec), lambda s: s.record.is_over
+        paths, spec, lambda: replace(read(paths, spec), changed=()), lambda s: s.record.is_over
     )
 
 

@@ -14,10 +14,11 @@ from rlexp.metrics.estimate import (
     declared_ends,
     has_other_anchors,
     largest_difference,
+    lasting_name,
 )
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
-from rlexp.stats.aggregate import aggregate_of, mean
+from rlexp.stats.aggregate import Aggregate, aggregate_of, mean
 from rlexp.stats.reach import DetectableDifferences, correction_of, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
 
@@ -102,6 +103,24 @@ class HeadlineAggregate:
             floor=seeds_to_decide(1, pairs, self.alpha, correction_of(labels), labels),
             chance=self.power,
             furthest=largest_difference([declared_ends(self.usable(reference))]),
+            effect_of=self._effect,
+        )
+
+    def _effect(self, plan: "ComparisonPlan", seeds: int, chance: float) -> float | None:
+        """The detectable effect of a comparison, from those that are kept or computed.
+
+        Computing it imports scipy, which takes a third of a short command.
+        """
+        from rlexp.stats.power import detectable_effect
+
+        kept, name = self.estimator.kept, lasting_name(plan.statistic)
+        if kept is None or name is None:
+            return detectable_effect(plan, seeds, chance)
+        question = repr(
+            ("detectable effect", replace(plan, statistic=Aggregate("mean")), name, seeds, chance)
+        )
+        return kept.recall_number(
+            question.encode(), lambda: detectable_effect(plan, seeds, chance)
         )
 
     def keeping(self, kept: KeptIntervals) -> "HeadlineAggregate":

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ MOST = 1_000
 """Most entries of a file."""
 COMPUTING = ("stats", "metrics")
 """The packages of rlexp that compute intervals."""
+
+NUMBER = "number"
+"""The key of an entry that holds one number instead of intervals."""
 
 Entry = Mapping[str, Mapping[str, Any]]
 """The fields of the intervals that were computed together, by metric."""
@@ -71,6 +75,24 @@ class IntervalMemory:
         self._new = True
         return computed
 
+    def recall_number(self, question: bytes, compute: Callable[[], float | None]) -> float | None:
+        """The number that answers a question; it is computed where none is kept."""
+        if self._version is None:
+            return compute()
+        key = sha256(question).hexdigest()
+        entry = self._kept.get(key)
+        with suppress(*INVALID):
+            if entry is not None:
+                value = entry[NUMBER][NUMBER]
+                if value is not None and not isinstance(value, float):
+                    raise TypeError("it is no number")
+                self._used[key] = entry
+                return value
+        computed = compute()
+        self._used[key] = {NUMBER: {NUMBER: computed}}
+        self._new = True
+        return computed
+
     def save(self) -> None:
         """Write the entries of this command and the last ones of earlier commands, if any is new."""
         if not self._new:
@@ -104,5 +126,11 @@ class IntervalMemory:
         ]
         if None in stamps:
             return None
-        machine = platform.python_version(), np.__version__, platform.machine(), platform.node()
+        machine = (
+            platform.python_version(),
+            np.__version__,
+            version("scipy"),
+            platform.machine(),
+            platform.node(),
+        )
         return repr((writer(), *machine, *stamps))

@@ -12,12 +12,12 @@ from typing import Generic, TypeVar
 
 from rlexp.store.catalogue import (
     SETTLED,
-    Stamp,
     is_settled,
     numbers_of_file,
     stamp_before_reading,
     stamp_of,
 )
+from rlexp.store.catalogue_rows import Stamp
 from rlexp.store.layout import RunPaths
 from rlexp.store.ledger import sum_of_file
 

@@ -1,7 +1,6 @@
 """Collects evidence from the targets of a command: whole experiments, or single labels."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -89,11 +88,17 @@ class EvidenceMemory:
         members: The planned runs, by their folders.
         lasting: Whether there is a next time. Ended runs are then kept without measurements, which would
             take most of the memory; otherwise, they are read together with their measurements.
+        catalogued: Whether runs may come from the catalogue, which is then written too.
     """
 
-    scans: dict[str, ScanMemory] = field(default_factory=lambda: defaultdict(ScanMemory))
+    scans: dict[str, ScanMemory] = field(default_factory=dict)
     members: dict[RunPaths, RememberedMember] = field(default_factory=dict)
     lasting: bool = True
+    catalogued: bool = True
+
+    def of(self, experiment: str) -> ScanMemory:
+        """What was read of an experiment."""
+        return self.scans.setdefault(experiment, ScanMemory(lasting=self.lasting))
 
 
 def collect_evidence(
@@ -224,7 +229,7 @@ def _labelled(member: PlannedRun, label: str) -> PlannedRun:
 
 
 def _examined(scan: ExperimentScan, memory: EvidenceMemory | None) -> Integrity:
-    return examine(scan, sum_of=memory.scans[scan.paths.name].sums.of) if memory else examine(scan)
+    return examine(scan, sum_of=memory.of(scan.paths.name).sums.of) if memory else examine(scan)
 
 
 def _scans(
@@ -247,8 +252,9 @@ def _scans(
         if scanned is not None and scanned.paths == of_name
         else survey(
             of_name,
-            memory=memory.scans[name] if memory else None,
+            memory=memory.of(name) if memory else None,
             brief=brief,
+            catalogued=memory is None or memory.catalogued,
             measured=_measured(name, targets, measured),
         )
         for name, of_name in paths.items()

@@ -214,7 +214,7 @@ def state_of_evidence(
         from rlexp.app.sweeps.sweep_status import sweep_status
 
         # Test runs alone do not show how far a search is.
-        scan = survey(paths)
+        scan = survey(paths, catalogued=True)
         return scanned_state(scan, sweep_status(scan, experiment, workspace)[0], workspace)
     newest = max(evidence.members, key=lambda m: last_time(m.record), default=None)
     last = LastCommand() if newest is None else command_in(newest.provenance, {})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.experiment_scan import READ_ERRORS, read_intact
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
@@ -97,12 +98,17 @@ def _check_shared(database: Database) -> None:
         )
 
 
+@collector_paused()
 def read_runs(paths: ExperimentPaths) -> list[StoredRun]:
-    """The intact runs in a sweep's folder; a damaged or copied run is left out."""
-    runs = []
+    """The intact runs in a sweep's folder; a damaged or copied run is left out.
+
+    Ended runs come from the catalogue of the sweep.
+    """
+    catalogue, runs = catalogue_of(paths), []
     for run in paths.runs():
         with suppress(RlexpError, *READ_ERRORS):
-            runs.append(read_intact(run))
+            runs.append(catalogue.look_in_full(run, read_intact))
+    catalogue.save(complete=True)
     return runs
 
 

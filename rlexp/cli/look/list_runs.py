@@ -10,7 +10,7 @@ from rlexp.cli.completion import complete_experiment
 from rlexp.cli.options import Json, console_for, current_workspace, render_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rlexp.app.commands.look.list_columns import ListingColumn, ListingColumns
     from rlexp.app.commands.look.list_runs import Listing
@@ -282,49 +282,61 @@ def _nothing(listing: "Listing") -> str:
 
 def _table_rows(listing: "Listing", columns: Columns) -> "Rows":
     """The printed columns of every row; the column `estimate` has the name of the metric."""
-    several = listing.kind == "experiments"
-    return [
-        {
-            listing.metric if name == "estimate" else name: _cell(row, name, several=several)
-            for name in columns.printed
-        }
-        for row in listing.rows
-    ]
+    cell = _cells(several=listing.kind == "experiments")
+    named = [(listing.metric if name == "estimate" else name, name) for name in columns.printed]
+    return [{shown: cell(row, name) for shown, name in named} for row in listing.rows]
 
 
-def _cell(row: Any, name: str, *, several: bool) -> Any:
-    """The printed value of a column: a time as an age, an aggregate with its digits.
+def _cells(*, several: bool) -> "Callable[[Any, str], Any]":
+    """A function that returns the printed value of a column: a time as an age, an aggregate in digits.
 
-    Aggregates have the same digits as in reports and in `rlexp show`.
+    Aggregates have the same digits as in reports and in `rlexp show`. A table has a hundred thousand
+    cells: the modules are looked up once for all of them.
     """
     from rlexp.metrics.estimate_text import few_runs, runs_beside
     from rlexp.text import format_age, format_number
 
-    value, interval = _value(row, name, several=several), getattr(row, "interval", None)
-    if name == "last" and value is not None:
-        return format_age(time.time() - value)
-    if interval is None or value is None or name not in {"estimate", "low", "high"}:
-        return value
-    runs = f" ({runs_beside(interval)})" if name == "estimate" and few_runs(interval) else ""
-    return f"{format_number(value, interval.digits)}{runs}"
+    value_of = _values_of(several=several)
+
+    def cell(row: Any, name: str) -> Any:
+        value = value_of(row, name)
+        if name == "last" and value is not None:
+            return format_age(time.time() - value)
+        if value is None or name not in {"estimate", "low", "high"}:
+            return value
+        interval = getattr(row, "interval", None)
+        if interval is None:
+            return value
+        runs = f" ({runs_beside(interval)})" if name == "estimate" and few_runs(interval) else ""
+        return f"{format_number(value, interval.digits)}{runs}"
+
+    return cell
 
 
-def _value(row: Any, name: str, *, several: bool) -> Any:
-    """The value of a column, or of a key that was asked for; several values as one text."""
+MISSING = object()
+"""Stands for an attribute that a row does not have."""
+
+
+def _values_of(*, several: bool) -> "Callable[[Any, str], Any]":
+    """A function that returns the value of a column or key of a row; several values as one text."""
     from rlexp.app.reading.run_settings import FIRST_WORDS
     from rlexp.conditions import setting_text
     from rlexp.text import format_cell
 
-    value = getattr(row, name) if hasattr(row, name) else row.columns[name]
-    if isinstance(value, tuple):
-        return ", ".join(value) or None
-    if hasattr(row, name):
-        return _beginning(value) if name == "note" and value else value
-    # Settings are printed as they were given: rounding would show another configuration.
-    text = setting_text if name.split(".", maxsplit=1)[0] in FIRST_WORDS else format_cell
-    # An experiment has the list of the values of its runs.
-    values = value if several and isinstance(value, list) else [value]
-    return ", ".join(text(v) for v in values if v is not None) or None
+    def value_of(row: Any, name: str) -> Any:
+        attribute: Any = getattr(row, name, MISSING)
+        value = row.columns[name] if attribute is MISSING else attribute
+        if isinstance(value, tuple):
+            return ", ".join(value) or None
+        if attribute is not MISSING:
+            return _beginning(value) if name == "note" and value else value
+        # Settings are printed as they were given: rounding would show another configuration.
+        text = setting_text if name.split(".", maxsplit=1)[0] in FIRST_WORDS else format_cell
+        # An experiment has the list of the values of its runs.
+        values = value if several and isinstance(value, list) else [value]
+        return ", ".join(text(v) for v in values if v is not None) or None
+
+    return value_of
 
 
 def _beginning(note: str) -> str:

@@ -84,7 +84,7 @@ class PlannedRun:
         """Name of the run as commands take it (`EXPERIMENT/RUN`)."""
         return f"{self.experiment}/{self.record.spec.name}"
 
-    @property
+    @cached_property
     def score(self) -> float | None:
         """The score of the run; `None` where it has none, or none that is finite."""
         score = self.record.score

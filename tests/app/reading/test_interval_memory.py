@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from rlexp.app.reading import interval_memory
+from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.metrics import estimate
 from rlexp.metrics.estimate import Estimate, Estimator
 from rlexp.metrics.iqm import InterquartileMean
+from rlexp.stats import power
 from rlexp.stats.aggregate import Statistic, mean
 from rlexp.stats.bootstrap import intervals
 from rlexp.stats.interval import Interval
@@ -122,3 +125,57 @@ def test_intervals_are_private_and_a_folder_without_rights_is_no_error(
     assert file_of(tmp_path).parent.stat().st_mode & 0o077 == 0
     monkeypatch.setenv("RLEXP_HOME", os.devnull)
     assert estimated(tmp_path) == expected
+
+
+def test_a_kept_effect_is_that_of_a_computation(
+    tmp_path: Path, counted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a comparison could find is the same from the second command on, which simulates nothing."""
+    asked: list[int] = []
+    simulated = power.detectable_effect
+
+    def counting(plan: power.ComparisonPlan, n: int, chance: float = 0.8) -> float | None:
+        asked.append(n)
+        return simulated(plan, n, chance)
+
+    monkeypatch.setattr(power, "detectable_effect", counting)
+
+    def found(scores: np.ndarray[Any, Any], labels: int = 2, chance: float = 0.8) -> object:
+        memory = IntervalMemory.of(ExperimentPaths(tmp_path / "runs" / "alpha"))
+        leading = HeadlineAggregate(power=chance)
+        alone = leading.detectable(scores.tolist(), leading.plan(labels), {})
+        asked.clear()
+        kept = leading.keeping(memory).detectable(scores.tolist(), leading.plan(labels), {})
+        memory.save()
+        assert kept == alone
+        return kept
+
+    first = found(SCORES)
+    assert asked == [20, 40]
+    assert first == found(SCORES)
+    assert asked == []
+    # Nothing depends on the scores but their spread and number.
+    found(SCORES[:19])
+    assert asked == [19, 38]
+    assert found(SCORES, labels=3) != first
+    assert asked == [20, 40]
+    assert found(SCORES, chance=0.9) != first
+    assert asked == [20, 40]
+
+
+def float_of(value: float | None) -> float | None:
+    """The value."""
+    return value
+
+
+def test_a_kept_effect_of_another_kind_is_computed(tmp_path: Path, counted: list[int]) -> None:
+    """A text in the place of a number in the file is ignored, and "nothing" is kept."""
+    paths = ExperimentPaths(tmp_path / "runs" / "alpha")
+    text: Any = "much"
+    cases: list[tuple[float | None, float | None]] = [(text, 0.5), (None, None), (0.25, 0.25)]
+    for kept, expected in cases:
+        memory = IntervalMemory.of(paths)
+        memory.recall_number(b"how much", partial(float_of, kept))
+        memory.save()
+        assert IntervalMemory.of(paths).recall_number(b"how much", lambda: 0.5) == expected
+        file_of(tmp_path).unlink()

@@ -21,6 +21,7 @@ from rlexp import cli
 from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.store import catalogue
 from rlexp.store.changed_records import ChangedRecords
+from rlexp.store.curves import Curves
 from rlexp.store.layout import Layout, RunPaths
 from rlexp.store.runs import StoredRun, read_definition, read_run, read_spec
 
@@ -109,10 +110,14 @@ def test_the_catalogue_keeps_identities(workspace: Path, monkeypatch: pytest.Mon
     paths = Layout(workspace / "runs").experiment("trained")
     runs, records = paths.runs(), ChangedRecords(paths)
     catalogue_folders = [workspace / "catalogue"]
-    first = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100, records)
+    first = catalogue.Catalogue.read(
+        catalogue_folders, lambda: time.time() + 100, records, Curves([], "")
+    )
     before = [first.look(run, read_run).record for run in runs]
     first.save(complete=True)
-    second = catalogue.Catalogue.read(catalogue_folders, lambda: time.time() + 100, records)
+    second = catalogue.Catalogue.read(
+        catalogue_folders, lambda: time.time() + 100, records, Curves([], "")
+    )
     after = [second.look(run, _unread).record for run in runs]
     assert before == after
     assert [run.folder.name for run in runs] == [record.spec.name for record in after]

@@ -106,9 +106,9 @@ def test_an_ended_run_is_read_once(
     experiment, memory, read = four_labels(tmp_path), ReportMemory(), []
     of_disk = experiment_scan.read_intact
 
-    def counted(run: RunPaths) -> object:
+    def counted(run: RunPaths, *, measurements: bool = False) -> object:
         read.append(run.folder.name)
-        return of_disk(run)
+        return of_disk(run, measurements=measurements)
 
     monkeypatch.setattr(experiment_scan, "read_intact", counted)
     runs = [end(experiment, label, 0, completed(10.0)) for label in LABELS]

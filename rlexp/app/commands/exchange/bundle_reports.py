@@ -57,7 +57,7 @@ def compute_bundled_report(report: BundledReport, workspace: Workspace) -> Compu
     request = ReportRequest(
         targets=report.targets, phase=report.phase or None, overrides=report.overrides
     )
-    evidence, document = compute_report(request, parts, workspace)
+    evidence, document = compute_report(request, parts, workspace, catalogued=False)
     chosen = BundledReport(report.folder, report.targets, str(evidence.phase), report.overrides)
     return ComputedReport(chosen, evidence, document)
 

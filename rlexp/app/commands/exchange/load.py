@@ -207,7 +207,7 @@ def load(folder: str | PathLike[str]) -> Records:
             key=str(folder),
             allowed=names,
         )
-    scanned = survey(paths)
+    scanned = survey(paths, catalogued=True)
     if scanned.experiment is None:
         raise RecordError(str(scanned.problem))
     runs = [f for f in scanned.runs if f.planned and f.stored]

@@ -61,7 +61,7 @@ LONGEST_NAME = 80
 """Most characters of the name of a report's folder."""
 IGNORED = frozenset(
     {
-        *(".catalogue", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
+        *(".catalogue", ".curves", ".lease", ".claim", ".lock", "log.txt", "progress.bin"),
         *(".annotations.lock", ".annotations.lock.holder"),
     }
 )
@@ -379,13 +379,22 @@ def compute_report(
     workspace: Workspace,
     *,
     enter: bool = False,
+    catalogued: bool = True,
 ) -> tuple[Evidence, ReportDocument]:
-    """The evidence of a report and its content; nothing is written, unless `enter` enters looks.
+    """The evidence of a report and its content; no report is written.
+
+    Args:
+        request: What is reported.
+        parts: Sections, metrics and settings.
+        workspace: The workspace.
+        enter: Whether looks are entered.
+        catalogued: Whether runs may come from the catalogue, which is then written; otherwise, every
+            journal is read.
 
     Raises:
         RlexpError: A target or the phase is unknown, or a definition cannot be read.
     """
-    memory = ReportMemory(evidence=EvidenceMemory(lasting=False))
+    memory = ReportMemory(evidence=EvidenceMemory(lasting=False, catalogued=catalogued))
     evidence = _evidence(request, parts, workspace, memory, enter=enter)
     return evidence, _study(request, parts, workspace, memory, evidence)
 
