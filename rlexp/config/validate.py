@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from rlexp.config.secret_check import fill_variables, find_secrets
@@ -289,9 +290,9 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
 def _validate_into(
     mistakes: list[ConfigError], kind: type[T], settings: Any, prefix: str
 ) -> T | None:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    adapter = TypeAdapter(kind)
+    adapter = _adapter(kind)
     try:
         value: T = _validated(adapter, settings)
     except ValidationError as error:
@@ -303,6 +304,14 @@ def _validate_into(
         return _validate_into(mistakes, kind, repaired, prefix)
     mistakes.extend(_explain_problems(problems, settings, kind, prefix))
     return None
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: type[Any]) -> Any:
+    """What validates settings of a class; making it takes some milliseconds."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _validated(adapter: Any, settings: Any) -> Any:

@@ -175,7 +175,9 @@ def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
         # DQN draws its random actions from the generator of the action space.
         generator.bit_generator.state = np.random.PCG64(seed).state
         np.random.seed(seed)  # noqa: NPY002
-        torch.manual_seed(seed)
+        # `torch.manual_seed` seeds accelerators as well, and reads the stack for them each time.
+        seeding = torch.default_generator if model.device.type == "cpu" else torch
+        seeding.manual_seed(seed)
         try:
             yield
         finally:
