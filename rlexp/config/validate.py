@@ -4,10 +4,10 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
@@ -292,7 +292,7 @@ def _validate_into(
 ) -> T | None:
     from pydantic import ValidationError
 
-    adapter = _adapter(kind)
+    adapter = _adapter(cast("Hashable", kind))
     try:
         value: T = _validated(adapter, settings)
     except ValidationError as error:
@@ -307,7 +307,7 @@ def _validate_into(
 
 
 @lru_cache(maxsize=256)
-def _adapter(kind: type[Any]) -> Any:
+def _adapter(kind: Any) -> Any:
     """What validates settings of a class; making it takes some milliseconds."""
     from pydantic import TypeAdapter
 

@@ -70,7 +70,10 @@ def test_the_rule_calls_sides_equivalent_within_the_margin_only(shift: int, verd
     for first, second in (sides, sides[::-1]):
         result = compiled_acrobot.equivalence(first, second)
         assert result.verdict == verdict
-        assert result.difference is not None
+        difference = result.difference
+        assert difference is not None
+        assert difference.low is not None
+        assert difference.high is not None
         margin = compiled_acrobot.DESIGN.margin
-        inside = -margin < result.difference.low and result.difference.high < margin
+        inside = -margin < difference.low and difference.high < margin
         assert inside == (verdict == "equivalent")

@@ -103,7 +103,7 @@ def test_a_clear_maximum_is_the_most_probable_action(actions: int, scale: float)
         # The two largest logits of many rows are about as close as the limit.
         rows = generator.normal(offset, scale, (300, actions)).astype(np.float32)
         rows[:, 1] = rows.max(axis=1) + np.float32(1.1 * CLEAR_GAP)
-        for row in torch.from_numpy(rows).split(1):
+        for row in torch.from_numpy(rows)[:, None]:
             clear = clear_maxima(row)
             logits = row - row.logsumexp(dim=-1, keepdim=True)
             expected = torch.softmax(logits, dim=-1).argmax(dim=1)

@@ -72,8 +72,9 @@ class Prediction:
         actions: NDArray[Any] = chosen.numpy().reshape((-1, *space.shape))  # type: ignore[misc, arg-type]
         if isinstance(space, spaces.Box):
             if policy.squash_output:
-                return policy.unscale_action(actions)
-            return np.clip(actions, space.low, space.high)
+                actions = policy.unscale_action(actions)
+            else:
+                actions = np.clip(actions, space.low, space.high)
         return actions
 
 
