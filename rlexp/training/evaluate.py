@@ -16,6 +16,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import MEASURES, Environment, Stage
 from rlexp.environments.composed import at_stage
+from rlexp.training.lean.classic_vector import ClassicControlVector
+from rlexp.training.lean.predictions import prediction_in_use
 from rlexp.training.monitor import EvaluatedEnvironment
 from rlexp.training.vectorise import evaluation_vector, share_statistics
 
@@ -27,6 +29,12 @@ class Episodes:
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     measured: list[Mapping[str, float]] = field(default_factory=list)
+
+    def add(self, info: Mapping[str, Any]) -> None:
+        """Add the episode whose last step has an info dictionary."""
+        self.returns.append(float(info["episode"]["r"]))
+        self.lengths.append(int(info["episode"]["l"]))
+        self.measured.append(info.get(MEASURES, {}))
 
     @property
     def measures(self) -> dict[str, tuple[float, ...]] | None:
@@ -107,6 +115,12 @@ def _play(
     for member, share in zip(members, left, strict=True):
         member.play(share)
     played: list[Episodes] = [Episodes() for _ in members]
+    prediction = prediction_in_use(model) if deterministic else None
+    if prediction is not None and isinstance(vector, ClassicControlVector):
+        with prediction.greedily() as act:
+            for position, info in vector.play(act, beat):
+                played[position].add(info)
+        return _joined(played)
     # Only MaskablePPO takes masks, and its `predict` allows every action without them.
     masked = "action_masks" in inspect.signature(model.predict).parameters
     observations = vector.reset()
@@ -127,9 +141,11 @@ def _play(
         beat()
         for i in np.flatnonzero(starts):
             left[i] -= 1
-            played[i].returns.append(float(infos[i]["episode"]["r"]))
-            played[i].lengths.append(int(infos[i]["episode"]["l"]))
-            played[i].measured.append(infos[i].get(MEASURES, {}))
+            played[i].add(infos[i])
+    return _joined(played)
+
+
+def _joined(played: Sequence[Episodes]) -> Episodes:
     return Episodes(
         [value for each in played for value in each.returns],
         [value for each in played for value in each.lengths],
@@ -159,7 +175,9 @@ def undisturbed(model: BaseAlgorithm, seed: int) -> Iterator[None]:
         # DQN draws its random actions from the generator of the action space.
         generator.bit_generator.state = np.random.PCG64(seed).state
         np.random.seed(seed)  # noqa: NPY002
-        torch.manual_seed(seed)
+        # `torch.manual_seed` seeds accelerators as well, and reads the stack for them each time.
+        seeding = torch.default_generator if model.device.type == "cpu" else torch
+        seeding.manual_seed(seed)
         try:
             yield
         finally:

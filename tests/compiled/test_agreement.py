@@ -3,8 +3,18 @@
 import math
 from pathlib import Path
 
+import compiled_acrobot
+import numpy as np
 import pytest
-from compiled_agreement import CASES, Case, Judgement, reversed_pair, row_text, run_words
+from compiled_agreement import (
+    CASES,
+    ROOT_SEED,
+    Case,
+    Judgement,
+    reversed_pair,
+    row_text,
+    run_words,
+)
 
 from rlexp.config.compose import compose
 
@@ -40,3 +50,30 @@ def test_a_case_without_all_runs_has_no_numbers() -> None:
     case = Case(title="PPO", algorithm="ppo", words=(), steps=1_000, margin=5)
     row = row_text(case, Judgement(verdict="not run"))
     assert row == "| PPO | 1,000 | 5 |  |  |  | not run |"
+
+
+def test_the_rule_for_more_seeds_has_the_margin_of_the_case() -> None:
+    """The new seeds of Acrobot are judged with the margin of before, and are no seeds of before."""
+    assert compiled_acrobot.DESIGN.margin == CASES["ppo_acrobot"].margin
+    assert compiled_acrobot.NEW_ROOT_SEED != ROOT_SEED
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"), [(0, "equivalent"), (39, "undecided"), (90, "different")]
+)
+def test_the_rule_calls_sides_equivalent_within_the_margin_only(shift: int, verdict: str) -> None:
+    """A shift of no, of one, and of more than two margins has its verdict in both directions."""
+    generator = np.random.default_rng(1)
+    seeds = compiled_acrobot.DESIGN.group
+    scores = generator.normal(-100, 20, (2, seeds))
+    sides = (scores[0], scores[1] - shift)
+    for first, second in (sides, sides[::-1]):
+        result = compiled_acrobot.equivalence(first, second)
+        assert result.verdict == verdict
+        difference = result.difference
+        assert difference is not None
+        assert difference.low is not None
+        assert difference.high is not None
+        margin = compiled_acrobot.DESIGN.margin
+        inside = -margin < difference.low and difference.high < margin
+        assert inside == (verdict == "equivalent")

@@ -57,7 +57,8 @@ class StoredFunction:
     def __call__(self, *arguments: Any) -> Any:
         """Call the function with arrays of any shape."""
         leaves, tree = jax.tree.flatten(arguments)
-        shapes = tree, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+        # Not the text of a type, which is slow to make.
+        shapes = tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         if shapes not in self._compiled:
             self._compiled[shapes] = self._load_or_compile(arguments, shapes)
         return self._compiled[shapes](*arguments)

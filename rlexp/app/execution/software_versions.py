@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.provenance import machine
+from rlexp.training.lean.proofs import installed_version
 
 LEARNING = ("rlexp", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib")
 """Distributions that determine the numbers of every run."""
@@ -216,7 +217,7 @@ def _by_package() -> Mapping[str, list[str]]:
 def _required(distribution: str, extras: set[str]) -> Iterator[str]:
     """Yield the requirements of a distribution for these extras, without those for rendering."""
     try:
-        lines = requires(distribution) or []
+        lines = _requirements(distribution)
     except PackageNotFoundError:
         return
     for line in lines:
@@ -228,12 +229,18 @@ def _required(distribution: str, extras: set[str]) -> Iterator[str]:
                 yield name
 
 
+@cache
+def _requirements(distribution: str) -> tuple[str, ...]:
+    """The requirements of a distribution, which a process reads once, like versions."""
+    return tuple(requires(distribution) or ())
+
+
 def _installed(names: Iterable[str]) -> dict[str, str]:
     """Versions of the distributions that are installed."""
     versions = {}
     for name in names:
         with suppress(PackageNotFoundError):
-            versions[name.lower()] = version(name)
+            versions[name.lower()] = installed_version(name)
     return versions
 
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from stable_baselines3.common.distributions import (
     CategoricalDistribution,
@@ -23,6 +24,11 @@ from rlexp.training.lean.layers import Chain, as_input, chain_of, reads_plain_ve
 Evaluated = tuple[Tensor, Tensor, Tensor]
 """Values (batch × 1) and log probabilities and entropies (batch), as `evaluate_actions` returns."""
 HALF_LOG_2_PI = math.log(math.sqrt(2 * math.pi))
+CLEAR_GAP = 1e-5
+"""Logits that differ by more have different probabilities in single precision."""
+MOST_ACTIONS = 1000
+LARGEST_LOGIT = 1e30
+"""Below it, all differences and sums of logits are finite, as the library demands."""
 
 
 class NotFinite(Exception):  # noqa: N818
@@ -69,6 +75,10 @@ class Categorical:
 
     def act(self, latent: Tensor, *, deterministic: bool) -> Tensor:
         """Return actions (batch)."""
+        if deterministic:
+            raw = linear(latent, self.layer.weight, self.layer.bias)
+            if (actions := clear_maxima(raw)) is not None:
+                return actions
         return self._choose(self._logits(latent), deterministic=deterministic)
 
     def act_and_judge(self, latent: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
@@ -137,6 +147,38 @@ def normal_log_probability(values: Tensor, mean: Tensor, deviation: Tensor) -> T
     variance = deviation**2
     log_scale = deviation.log()
     return -((values - mean) ** 2) / (2 * variance) - log_scale - HALF_LOG_2_PI
+
+
+def clear_maxima(raw: Tensor) -> Tensor | None:
+    """The position of the maximum of each row, where no rounding of probabilities can change it.
+
+    The library subtracts a number from a row, takes exponentials, and divides by a number. Rounding never turns
+    an order around there, but it may make different logits equal probabilities, of which the first is then
+    chosen. The largest logit is between −log(actions) and 0 after the subtraction, so that the rounding of the difference of
+    two logits is at most 1e-6 for fewer than 1,000 actions, and that of the exponential some units of 6e-8.
+
+    Args:
+        raw: Logits (batch × actions), single precision.
+
+    Returns:
+        Positions (batch). None if the two largest logits of a row are closer than `CLEAR_GAP`, or if a
+        row holds infinite or no numbers, or is too short or too long.
+    """
+    logits = raw.detach().numpy()
+    count = logits.shape[1]
+    if not 2 <= count < MOST_ACTIONS:
+        return None
+    # Comparisons with NaN are false.
+    if count == 2:
+        # For few rows, numbers of Python are faster than arrays.
+        clear = all(CLEAR_GAP < abs(a - b) < LARGEST_LOGIT for a, b in logits.tolist())
+    else:
+        ordered = np.sort(logits, axis=1)
+        clear = bool(
+            np.abs(ordered[:, [0, -1]]).max(initial=0) < LARGEST_LOGIT
+            and (ordered[:, -1] - ordered[:, -2]).min(initial=np.inf) > CLEAR_GAP
+        )
+    return torch.from_numpy(logits.argmax(axis=1)) if clear else None
 
 
 def require_finite(total: Tensor) -> None:

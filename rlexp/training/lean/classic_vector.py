@@ -6,7 +6,8 @@ anything but a step touches an environment, it receives the state, the counters 
 steps since.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,9 @@ from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 
 MOST_ROWS = 1024
 """Steps that are kept outside of the environments."""
+BEAT_STEPS = 16
+"""Steps between two heartbeats while episodes are played: about half a millisecond."""
+Acting = Callable[[NDArray[np.float32]], NDArray[Any]]
 
 
 class ClassicControlVector(DummyVecEnv):
@@ -72,18 +76,73 @@ class ClassicControlVector(DummyVecEnv):
         if not np.isfinite(outcome.observations.sum() + outcome.rewards.sum()):
             return self._step_each()
         rewards = self._record(outcome)
-        truncated = self._elapsed >= self._limit
-        dones = (outcome.terminated | truncated) & self._playing
         infos: list[dict[str, Any]] = [
             {"TimeLimit.truncated": False} for _ in range(self.num_envs)
         ]
+        dones = self._end_episodes(outcome.terminated, infos)
+        self._hand_over_many()
+        return self._observations.copy(), rewards.astype(np.float32), dones, infos
+
+    def play(
+        self, act: Acting, beat: Callable[[], object]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Play until every environment rests: the steps that `reset` and `step` would make.
+
+        Left out is what `step` makes for its caller: copies, and a dictionary for each environment.
+
+        Args:
+            act: Returns new arrays of actions for observations (environments × shape).
+            beat: Called every `BEAT_STEPS` steps, as a heartbeat.
+
+        Yields:
+            For each episode, the position of its environment, and the info dictionary of its last step.
+        """
+        self.reset()
+        while self._playing.any():
+            infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+            dones = self._play_until_an_end(act, beat, infos)
+            yield from ((position, infos[position]) for position in np.flatnonzero(dones).tolist())
+
+    def _play_until_an_end(
+        self, act: Acting, beat: Callable[[], object], infos: list[dict[str, Any]]
+    ) -> NDArray[np.bool_]:
+        """Play until an episode has ended, or some rows are kept; returns whose episode has ended."""
+        rests = None if self._playing.all() else ~self._playing[:, None]
+        # Before the first time limit, only a terminal state ends an episode.
+        steps = self._limit - int(self._elapsed[self._playing].max())
+        for number in range(min(steps, MOST_ROWS - len(self._rewards))):
+            self.actions = act(self._observations)
+            outcome = self._dynamics.step(self._states, self.actions)
+            if not math.isfinite(np.add.reduce(outcome.observations, axis=None)):
+                _, _, dones, infos[:] = self._step_each()
+                return dones
+            if rests is not None:
+                np.copyto(outcome.states, self._states, where=rests)
+                np.copyto(outcome.observations, self._observations, where=rests)
+            self._states, self._observations = outcome.states, outcome.observations
+            self._elapsed += self._playing
+            self._rewards.append(outcome.rewards)
+            self._actions.append(self.actions)
+            if number % BEAT_STEPS == 0:
+                beat()
+            # For few environments, bytes are compared much faster than arrays.
+            if b"\x01" in outcome.terminated.tobytes() and outcome.terminated[self._playing].any():
+                break
+        dones = self._end_episodes(outcome.terminated, infos)
+        self._hand_over_many()
+        return dones
+
+    def _end_episodes(
+        self, terminated: NDArray[np.bool_], infos: list[dict[str, Any]]
+    ) -> NDArray[np.bool_]:
+        """End the episodes that are over after a step, and return which they are."""
+        truncated = self._elapsed >= self._limit
+        dones: NDArray[np.bool_] = (terminated | truncated) & self._playing
         if dones.any():
             for position in np.flatnonzero(dones).tolist():
-                timed_out = bool(truncated[position] and not outcome.terminated[position])
+                timed_out = bool(truncated[position] and not terminated[position])
                 self._end_episode(position, infos[position], timed_out)
-        if len(self._rewards) >= MOST_ROWS:
-            self._hand_over()
-        return self._observations.copy(), rewards.astype(np.float32), dones, infos
+        return dones
 
     def _record(self, outcome: Outcome) -> NDArray[np.float64]:
         """Take over the results of a step; returns the rewards, 0 of environments at rest."""
@@ -119,6 +178,11 @@ class ClassicControlVector(DummyVecEnv):
         result = super().step_wait()
         self._take_back()
         return result
+
+    def _hand_over_many(self) -> None:
+        """Give the environments their steps if these fill the memory that is kept for them."""
+        if len(self._rewards) >= MOST_ROWS:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Give all environments what they would have recorded by themselves."""

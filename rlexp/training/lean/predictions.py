@@ -1,6 +1,7 @@
 """Actions of a policy for a batch of observations, without copies and changes of mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3 import DQN
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.dqn.policies import DQNPolicy
 from stable_baselines3.sac.policies import SACPolicy
@@ -20,6 +23,8 @@ from rlexp.training.lean.squashed_actor import squashed_actor_of
 
 Acting = Callable[[Tensor, bool], Tensor]
 """Returns actions for observations (batch × shape), sampled or deterministic, as `_predict` does."""
+Greedy = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""Returns deterministic actions (batch × shape of an action) for observations (batch × shape)."""
 Predicted = tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]
 
 
@@ -47,13 +52,40 @@ class Prediction:
         with torch.inference_mode():
             # A copy, because the caller may reuse its array, and torch shares memory with arrays.
             chosen = self.act(torch.as_tensor(np.array(observation)), deterministic)
-        space = policy.action_space
-        actions = chosen.numpy().reshape((-1, *space.shape))  # type: ignore[misc, arg-type]
+        return self._in_space(chosen), state
+
+    @contextmanager
+    def greedily(self) -> Iterator[Greedy]:
+        """Yield a function with the actions of `predict(…, deterministic=True)` for many batches in turn.
+
+        What `predict` does at each call is done once. The function takes observations of single precision
+        (batch × shape), and shares the memory of this array until it returns.
+        """
+        self.policy.set_training_mode(False)
+        with torch.inference_mode():
+            yield lambda observations: self._in_space(
+                self.act(torch.from_numpy(observations), True)
+            )
+
+    def _in_space(self, chosen: Tensor) -> NDArray[Any]:
+        policy, space = self.policy, self.policy.action_space
+        actions: NDArray[Any] = chosen.numpy().reshape((-1, *space.shape))  # type: ignore[misc, arg-type]
         if isinstance(space, spaces.Box):
             if policy.squash_output:
-                return policy.unscale_action(actions), state
-            return np.clip(actions, space.low, space.high), state
-        return actions, state
+                actions = policy.unscale_action(actions)
+            else:
+                actions = np.clip(actions, space.low, space.high)
+        return actions
+
+
+def prediction_in_use(model: BaseAlgorithm) -> Prediction | None:
+    """Return the lean prediction that a learner predicts with; None where it does something else."""
+    # The library's `predict` calls the policy; with deterministic actions, that of DQN does as well.
+    library = (BaseAlgorithm.predict, DQN.predict)
+    if "predict" in vars(model) or type(model).predict not in library:
+        return None
+    prediction = getattr(model.policy.__dict__.get("predict"), "__self__", None)
+    return prediction if isinstance(prediction, Prediction) else None
 
 
 def prediction_of(policy: BasePolicy) -> Prediction | None:

@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,12 +23,24 @@ CPU_VARIABLES = ("ATEN_CPU_CAPABILITY", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_
 """Variables that choose the vector instructions which torch and NumPy use."""
 
 
+@cache
+def installed_version(name: str) -> str:
+    """Return the version of a package, which this process reads once: it takes a millisecond.
+
+    Modules that a process has imported stay those of this version.
+
+    Raises:
+        PackageNotFoundError: The package is not installed.
+    """
+    return version(name)
+
+
 def installed_versions() -> dict[str, str]:
     """Return the versions of the packages that shortcuts take the place of, by name."""
     versions = {}
     for name in PROVED_VERSIONS:
         with suppress(PackageNotFoundError):
-            versions[name] = version(name)
+            versions[name] = installed_version(name)
     return versions
 
 

@@ -58,7 +58,7 @@ def test_compiler_and_instructions_determine_compiled_runs(
     (first, *_) = json.loads((GOLDEN / "compiled_runs.json").read_text())
     versions = {"jax": "0.10.2", "jaxlib": "0.10.1", "ml-dtypes": "0.5.0"}
     monkeypatch.setattr(
-        "rlexp.app.execution.software_versions.version",
+        "rlexp.app.execution.software_versions.installed_version",
         lambda name: versions.get(name) or version(name),
     )
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
