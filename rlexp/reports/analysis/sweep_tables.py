@@ -165,7 +165,9 @@ def _other_settings(
     default = _settings(test_cell(sweep, evidence, tuned=False))
     winner = _settings(test_cell(sweep, evidence, tuned=True))
     searched = set(sweep.definition.space.keys)
-    names = sorted({*default, *winner} - searched)
+    # How the runs of another program were imported is the same for all, and no hyperparameter.
+    every = {name for name in {*default, *winner} if not name.startswith("algorithm.imported.")}
+    names = sorted(every - searched)
     return [(name, default.get(name), winner.get(name)) for name in names]
 
 
