@@ -14,13 +14,27 @@ SETTINGS = "algorithm.settings."
 """Prefix of the hyperparameters in the configuration."""
 COMMAND = "rlexp.sweep_study"
 """The text in the place of the command of a training script: the caller trains."""
-DEFAULTS: tuple[str, ...] = ("sweep.lag=0",)
+DEFAULTS = {"sweep.lag": "0"}
 """Settings that the caller may change. Most programs train one run at a time."""
-FIXED = (
-    *("algorithm=external", f"algorithm.command={COMMAND}", "algorithm.files={}"),
-    *("budget.evaluation_every=null", "budget.final_episodes=1", "sweep.continuation=false"),
-)
-"""Settings of every study: what a score says, and that the caller keeps its own states."""
+FIXED = {
+    "algorithm": "external",
+    "algorithm.command": COMMAND,
+    "algorithm.files": "{}",
+    "budget.evaluation_every": "null",
+    "budget.final_episodes": "1",
+    "sweep.continuation": "false",
+}
+"""Settings of every study: a study has one score of each run, and the caller keeps its states."""
+UNFIT = {
+    "pruner": "none",
+    "tracker": "[]",
+    "budget.score": "final",
+    "sweep.objective": "score",
+    "sweep.hours": "null",
+    "sweep.screening_episodes": "null",
+    "sweep.storage": "null",
+}
+"""Settings that need runs which rlexp trains, and the only value that they can have."""
 
 
 def open_study(
@@ -46,12 +60,15 @@ def open_study(
             nothing was written.
     """
     _check_space(space, default)
-    of_task = ("environment=external", *override_words([{"environment.name": task}]))
+    _check_words(words)
+    given = {_key(word) for word in words}
+    defaults = {key: value for key, value in DEFAULTS.items() if key not in given}
     searched = {f"sweep.space.{SETTINGS}{key}": values for key, values in space.items()}
-    defaults = {f"{SETTINGS}{key}": value for key, value in default.items()}
     every = (
-        *(*FIXED[:1], *DEFAULTS, *of_task, *words, *FIXED[1:]),
-        *override_words([{f"+{key}": value for key, value in defaults.items()}]),
+        *(f"{key}={value}" for key, value in {**FIXED, **defaults}.items()),
+        *("environment=external", *override_words([{"environment.name": task}])),
+        *words,
+        *override_words([{f"+{SETTINGS}{key}": value for key, value in default.items()}]),
         *override_words([searched], searching=True),
         *override_words([{"experiment": name}]),
     )
@@ -79,32 +96,54 @@ def _check_space(space: Mapping[str, Any], default: Mapping[str, Any]) -> None:
             )
 
 
+def _key(word: str) -> str:
+    """The key of a word, without the signs in front of it."""
+    return word.lstrip("+~").partition("=")[0]
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse words that contradict what every study is.
+
+    Raises:
+        ConfigError: A word chooses an algorithm, or needs runs that rlexp trains.
+    """
+    for word in words:
+        key, value = _key(word), word.partition("=")[2]
+        if key in {"algorithm", "algorithm.command", "algorithm.files"}:
+            raise ConfigError(
+                f"{key}: a study trains with your own code, so no algorithm can be chosen; "
+                "algorithm.name=… names it in reports",
+                key=key,
+            )
+        if value != {**UNFIT, **FIXED}.get(key, value):
+            raise _unfit(key)
+
+
+def _unfit(key: str) -> ConfigError:
+    """The error that refuses a setting which needs runs that rlexp trains."""
+    return ConfigError(
+        f"{key} needs runs that rlexp trains, and a study is told one score of each run: leave it "
+        "out",
+        key=key,
+    )
+
+
 def _check_study(requested: RequestedSweep) -> None:
-    """Refuse settings that need runs which rlexp trains.
+    """Refuse settings of the user's own configuration that need runs which rlexp trains.
 
     Raises:
         ConfigError: A setting cannot work with scores that are told.
     """
     plan, budget = requested.sweep.plan, requested.experiment.default.budget
-    if requested.experiment.default.algorithm.get("command") != COMMAND:
-        raise ConfigError(
-            "algorithm: a study trains with your own code, so no algorithm can be chosen; "
-            "algorithm.name=… names it in reports",
-            key="algorithm",
-        )
-    refused = {
-        "pruner": short_name(requested.sweep.pruner) != "none",
+    values = {
+        "pruner": short_name(requested.sweep.pruner) != UNFIT["pruner"],
         "tracker": bool(requested.trackers.built),
-        "budget.score": budget.score != "final",
-        "sweep.objective": plan.objectives != ("score",),
+        "budget.score": budget.score != UNFIT["budget.score"],
+        "sweep.objective": plan.objectives != (UNFIT["sweep.objective"],),
         "sweep.hours": plan.hours is not None,
         "sweep.screening_episodes": plan.screening_episodes is not None,
         "sweep.storage": plan.storage is not None,
     }
-    for key, is_set in refused.items():
+    for key, is_set in values.items():
         if is_set:
-            raise ConfigError(
-                f"{key} needs runs that rlexp trains, and a study is told one score of each run: "
-                "leave it out",
-                key=key,
-            )
+            raise _unfit(key)
