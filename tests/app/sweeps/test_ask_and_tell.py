@@ -37,7 +37,11 @@ def study_in(folder: Path, **keywords: Any) -> SweepStudy:
 
 def trained(run: DueRun) -> float:
     """A score that rises with the layers and varies by seed."""
-    return 10.0 * run.settings["layers"] - run.settings["rate"] + random.Random(run.seed).random()
+    return (
+        10.0 * float(run.settings["layers"])
+        - float(run.settings["rate"])
+        + random.Random(run.seed).random()
+    )
 
 
 def go_on(study: SweepStudy, score: Score = trained) -> list[DueRun]:
@@ -121,13 +125,14 @@ def _die_after(writes: int, folder: Path) -> None:
     """Train in this process until it has synchronised this number of files, and end it there."""
     fsync, left = os.fsync, iter(range(writes))
 
-    def sync(descriptor: int) -> None:
+    def sync(descriptor: Any) -> None:
         if next(left, None) is None:
             os._exit(9)
         fsync(descriptor)
 
-    os.fsync = sync
-    go_on(study_in(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        go_on(study_in(folder))
     os._exit(1)
 
 
