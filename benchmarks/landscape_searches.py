@@ -61,14 +61,14 @@ def screened_rows(tuner: Tuner, draws: SearchDraws, trials: int) -> list[int]:
         space=landscape.space, objectives=1, steps=landscape.steps[-1], seed=draws.number
     )
     suggester = Snapping(tuner.open(problem), landscape, draws.default)
-    history = [_trial(draws, 0, draws.default)]
+    history = [screening_trial(draws, 0, draws.default)]
     rows = [draws.default]
     while len(rows) < trials:
         suggestion = suggester.suggest(history, len(rows))
         if suggestion is None:
             break
         rows.append(landscape.nearest(suggestion.parameters))
-        history.append(_trial(draws, len(history), rows[-1]))
+        history.append(screening_trial(draws, len(history), rows[-1]))
     return rows
 
 
@@ -80,7 +80,12 @@ def two_stage_winner(draws: SearchDraws, rows: Sequence[int], runs: int) -> floa
         rows: The configurations in the order of the trials.
         runs: The budget.
     """
-    screened = list(dict.fromkeys(rows[: most_screened(runs)]))
+    return winner_of_screened(draws, rows[: most_screened(runs)])
+
+
+def winner_of_screened(draws: SearchDraws, rows: Sequence[int]) -> float:
+    """The true score of the best of some screened configurations, after their promotion."""
+    screened = list(dict.fromkeys(rows))
     first = draws.tuning[screened, 0]
     best = np.argsort(-first, kind="stable")[: ceil(PROMOTED * len(screened) - 1e-9)]
     promoted = [screened[i] for i in best]
@@ -88,7 +93,8 @@ def two_stage_winner(draws: SearchDraws, rows: Sequence[int], runs: int) -> floa
     return float(draws.test[winner])
 
 
-def _trial(draws: SearchDraws, number: int, row: int) -> Trial:
+def screening_trial(draws: SearchDraws, number: int, row: int) -> Trial:
+    """A trial after its screening run on the first tuning seed."""
     score = float(draws.tuning[row, 0])
     failed = not math.isfinite(score)
     return Trial(

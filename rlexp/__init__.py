@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         run,
         show,
         sweep,
+        sweep_study,
         tag,
     )
 
@@ -36,6 +37,7 @@ __all__ = [
     "run",
     "show",
     "sweep",
+    "sweep_study",
     "tag",
 ]
 

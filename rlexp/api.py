@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from rlexp.config.call_arguments import as_strings, call_words, report_words
+
 if TYPE_CHECKING:
     from rlexp.app.commands.exchange.load import Records
     from rlexp.app.commands.judge.best import BestTrialOfSweep
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from rlexp.app.commands.train.sweep import SweepOutcome
     from rlexp.app.observer import Observer
     from rlexp.app.plans import RunPlan, SweepOutline
+    from rlexp.app.sweeps.ask_and_tell import SweepStudy
     from rlexp.app.workspace import Workspace
 
 Folder = str | PathLike[str]
@@ -95,7 +98,7 @@ def run(
         origin=read_sweep_trial(from_sweep, trial),
         protocol=protocol,
     )
-    words = _words(run, settings, keywords)
+    words = call_words(run, settings, keywords)
     outcome = use_case(words, options, _workspace(workspace, allow_import), _observer(observer))
     _raise_interrupt(outcome)
     return outcome
@@ -150,7 +153,7 @@ def sweep(
         until=read_stage(until),
     )
     first = () if name is None else (name,)
-    words = _words(sweep, (*first, *settings), keywords, searching=True)
+    words = call_words(sweep, (*first, *settings), keywords, searching=True)
     outcome = use_case(
         *split_definition(words),
         options,
@@ -159,6 +162,39 @@ def sweep(
     )
     _raise_interrupt(outcome)
     return outcome
+
+
+def sweep_study(
+    name: str,
+    *settings: Setting,
+    space: Mapping[str, Any],
+    default: Mapping[str, Any],
+    task: str,
+    workspace: Folder = ".",
+    **keywords: Any,
+) -> "SweepStudy":
+    """Begin or continue a sweep whose runs the caller trains: `ask` for a run, `tell` its score.
+
+    Args:
+        name: The name of the experiment that holds the records.
+        settings: Words (`"tuner=tpe"`) and mappings (`{"sweep.trials": 20}`).
+        space: The values of each searched hyperparameter: a tuple of choices, or a text such as
+            `"tag(log, interval(1e-4, 1e-2))"`.
+        default: The default value of every hyperparameter; those that `space` lacks are not
+            searched.
+        task: The name of the task, for the records.
+        workspace: The folder with `runs/` and `conf/`; by default the current folder.
+        keywords: Further settings by their first key (`tuner="tpe"`, `sweep={"trials": 20}`,
+            `seeds={"tuning": 3, "test": 10}`, `algorithm={"name": "mine"}`).
+
+    Raises:
+        rlexp.errors.RlexpError: A setting is wrong, or an experiment of this name has another
+            definition; nothing was written.
+    """
+    from rlexp.app.commands.train.sweep_study import open_study
+
+    words = call_words(sweep_study, settings, keywords)
+    return open_study(name, space, default, task, words, _workspace(workspace))
 
 
 def best(
@@ -236,7 +272,7 @@ def extend(
         detach=detach,
         restart_schedules=restart_schedules,
     )
-    words = _words(extend, settings, keywords)
+    words = call_words(extend, settings, keywords)
     opened = _workspace(workspace, allow_import)
     outcome = use_case(target, words, options, opened, _observer(observer))
     _raise_interrupt(outcome)
@@ -266,7 +302,7 @@ def compare(
     from rlexp.app.commands.judge.compare import compare as use_case
 
     request = CompareRequest(
-        targets=_strings(targets), phase=phase, overrides=_report_words(settings)
+        targets=as_strings(targets), phase=phase, overrides=report_words(settings)
     )
     return use_case(request, _workspace(workspace, allow_import))
 
@@ -300,12 +336,12 @@ def report(
     from rlexp.app.commands.judge.report import report as use_case
 
     request = ReportRequest(
-        targets=_strings(targets),
-        formats=_strings(formats),
+        targets=as_strings(targets),
+        formats=as_strings(formats),
         output=output,
         figures=figures,
         phase=phase,
-        overrides=_report_words(settings),
+        overrides=report_words(settings),
     )
     return use_case(request, _workspace(workspace, allow_import))
 
@@ -340,12 +376,12 @@ def plot(
     from rlexp.app.commands.look.plot import plot as use_case
 
     request = PlotRequest(
-        targets=_strings(targets),
+        targets=as_strings(targets),
         metric=metric,
         x=x,
         output=output,
         phase=phase,
-        overrides=_report_words(settings),
+        overrides=report_words(settings),
     )
     return use_case(request, _workspace(workspace, allow_import))
 
@@ -374,7 +410,7 @@ def ls(
     """
     from rlexp.app.commands.look.list_runs import ListRequest, list_runs
 
-    selection = ListRequest(experiment, _strings(where), sort, group, _strings(columns))
+    selection = ListRequest(experiment, as_strings(where), sort, group, as_strings(columns))
     return list_runs(selection, _workspace(workspace))
 
 
@@ -521,46 +557,7 @@ def _workspace(folder: Folder, allowed: Strings = ()) -> "Workspace":
     from rlexp.app.workspace import Workspace
 
     # Signal handlers belong to the notebook or program that calls the API.
-    return Workspace.here(_strings(allowed), folder=folder, handles_signals=False)
-
-
-def _words(
-    function: Callable[..., Any],
-    settings: Sequence[Setting],
-    keywords: Mapping[str, Any],
-    *,
-    searching: bool = False,
-) -> tuple[str, ...]:
-    """The settings of a call as words in Hydra's grammar.
-
-    Raises:
-        ConfigError: A setting cannot stand in a configuration, or a keyword is misspelt.
-    """
-    from rlexp.config.override_words import check_keywords, override_words
-
-    check_keywords(function, keywords)
-    return override_words((*settings, keywords), searching=searching)
-
-
-def _report_words(settings: Settings) -> tuple[str, ...]:
-    from rlexp.config.override_words import override_words
-
-    return override_words((settings,) if isinstance(settings, str | Mapping) else settings)
-
-
-def _strings(strings: Strings) -> tuple[str, ...]:
-    """The strings as a tuple; a single string gives a tuple of one.
-
-    Raises:
-        rlexp.errors.ConfigError: One of them is not a string.
-    """
-    from rlexp.errors import ConfigError
-
-    several = (strings,) if isinstance(strings, str) else tuple(strings)
-    for string in several:
-        if not isinstance(string, str):
-            raise ConfigError(f"{type(string).__name__} is not allowed here: write a string")
-    return several
+    return Workspace.here(as_strings(allowed), folder=folder, handles_signals=False)
 
 
 def _observer(observer: "Observer | None") -> "Observer":

@@ -14,6 +14,7 @@ from rlexp.cli.command_panels import PanelGroup
 COMMANDS = {
     "run": "train.run:run",
     "sweep": "train.sweep:sweep",
+    "plan": "train.plan:plan",
     "best": "judge.best:best",
     "resume": "train.resume:resume",
     "extend": "train.extend:extend",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PANELS: Mapping[str, Sequence[str]] = {
-    "Train": ("run", "sweep", "extend", "resume", "cancel", "worker"),
+    "Train": ("run", "sweep", "plan", "extend", "resume", "cancel", "worker"),
     "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
     "Judge": (
         "compare",

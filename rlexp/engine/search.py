@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.trial_state import Proposal, TrialProgress, TrialStop, steps_of
+from rlexp.protocol.space import Space
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.pruners import Pruner, PruningPoint
 from rlexp.records.events import Evaluated
@@ -23,6 +24,9 @@ from rlexp.records.run import RunRecord, State
 from rlexp.records.trial import Trial, TrialState
 from rlexp.stats.sequential.racing import worse_than_best
 from rlexp.tuners import Suggester, Suggestion
+
+if TYPE_CHECKING:
+    from rlexp.tuners.regret_bound import RegretBound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class SearchProblem:
         objectives: The objectives and their aggregate.
         default: The value of every parameter in the default configuration.
         enqueued: The parameters of the trials after the default, which are tried first.
+        space: The search space; needed for `plan.stop_at_regret` only.
+        root: Root of the random draws of the bound on what more trials could gain.
     """
 
     plan: SweepPlan
@@ -46,6 +52,8 @@ class SearchProblem:
     objectives: Objectives
     default: Mapping[str, Any]
     enqueued: tuple[Mapping[str, Any], ...] = ()
+    space: Space | None = None
+    root: int = 0
 
     @property
     def screening(self) -> int:
@@ -232,6 +240,8 @@ class Search:
     recorded: bool = False
     _open: set[int] = field(default_factory=set)
     _context: PruningContext = field(default_factory=PruningContext)
+    _bounds: "dict[int, RegretBound | None]" = field(default_factory=dict)
+    """The bound on what more trials could gain, by the number of trials that it depends on."""
 
     def due(self, hours: float = 0.0) -> int | None:
         """The number of the trial that can be suggested now; None if none can.
@@ -250,7 +260,32 @@ class Search:
         if self.exhausted or number >= self.question.plan.trials:
             return True
         visible = self.sees(number)
-        return number > 0 and is_reached(self.question, self.entries, visible, hours)
+        reached = number > 0 and is_reached(self.question, self.entries, visible, hours)
+        return reached or self._gains_little()
+
+    def _gains_little(self) -> bool:
+        """Whether more trials could gain so little that the plan stops."""
+        limit, bound = self.question.plan.stop_at_regret, self.regret_bound
+        return limit is not None and bound is not None and bound.gain <= limit
+
+    @property
+    def regret_bound(self) -> "RegretBound | None":
+        """The bound on what more trials could gain, from the trials that the next one may depend on.
+
+        None where the plan does not stop by it, with few trials, and while one of them is in progress.
+        """
+        # The later trials depend on how fast workers are, and so would the end of the search.
+        visible, question = self.sees(len(self.entries)), self.question
+        if question.plan.stop_at_regret is None or not visible or not self._ended(visible):
+            return None
+        if visible not in self._bounds:
+            from rlexp.tuners.regret_bound import regret_bound
+
+            assert question.space is not None
+            trials = self.visible(visible)
+            bound = regret_bound(question.space, trials, question.steps, question.root)
+            self._bounds[visible] = bound
+        return self._bounds[visible]
 
     @property
     def full_runs(self) -> float:

@@ -327,6 +327,15 @@ class SweepSource:
         positions = range(self.search.question.seeds)
         return [self._specs[number, p] for p in positions if (number, p) in self._specs]
 
+    def due_runs(self) -> list[RunSpec]:
+        """The runs of the present stage that have not ended, whether they were taken or not."""
+        return list(self._due())
+
+    def trial_of(self, spec: RunSpec) -> int:
+        """The number of the first trial with the configuration of a run."""
+        owner = self._owners.get(spec.id)
+        return self._first[spec.fingerprint] if owner is None else owner[0]
+
     def ranked(self) -> list[WinnerCandidate]:
         """The trials that can win so far, best first; the first one is the incumbent."""
         return candidates(self.search.entries, self.search.question, self._candidates)

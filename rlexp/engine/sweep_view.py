@@ -88,6 +88,8 @@ class SweepStatus:
         steps: Environment steps spent so far.
         limits: Limits of the search besides the number of trials, as text.
         seconds_left: Expected remaining time in seconds; None if unknown.
+        regret_bound: At most so much could more trials gain, in units of the objective; None without
+            `sweep.stop_at_regret`, and with too few trials for a bound.
     """
 
     stage: str
@@ -102,6 +104,7 @@ class SweepStatus:
     steps: int
     limits: str
     seconds_left: float | None
+    regret_bound: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,7 @@ class SweepView:
         driven: Whether a command executes the sweep now.
         winner: Number of the winner; None before it is chosen.
         parameters: Values of the searched hyperparameters of the winner, or else of the best trial.
+        regret_bound: At most so much could more trials gain; None without a bound.
     """
 
     stage: str
@@ -135,6 +139,7 @@ class SweepView:
     driven: bool = True
     winner: int | None = None
     parameters: Mapping[str, Any] | None = None
+    regret_bound: float | None = None
 
     def status(self, stopped: str | None = None) -> SweepStatus:
         """The state as a JSON document shows it; `stopped` is the reason why the sweep stopped."""
@@ -159,6 +164,7 @@ class SweepView:
             steps=self.steps,
             limits=self.limits,
             seconds_left=self.left,
+            regret_bound=self.regret_bound,
         )
 
 

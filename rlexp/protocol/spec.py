@@ -36,6 +36,10 @@ def scored_quantity(algorithm: Plain, score: str) -> str:
     return quantity_of(score) if metric is None else str(metric)
 
 
+ASK_AND_TELL = "ask-and-tell"
+"""The kind of imported runs that a program has trained for a study that asked for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parent:
     """The run from which another run continues.

@@ -27,7 +27,7 @@ Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
-LATER = ("continuation", "screening_episodes", "enqueue")
+LATER = ("continuation", "screening_episodes", "enqueue", "stop_at_regret")
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -62,6 +62,8 @@ class SweepPlan:
             from their states; null: each run begins at step 0, as in older sweeps.
         enqueue: Configurations that are tried first, as values of the searched parameters; a parameter
             that an entry leaves out has its default.
+        stop_at_regret: The search ends when more trials could gain at most this much, in units of the
+            objective; null: the limits alone end it.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -82,6 +84,7 @@ class SweepPlan:
     continuation: bool | None = None
     screening_episodes: Annotated[int, Ge(1)] | None = None
     enqueue: tuple[Mapping[str, Any], ...] | None = None
+    stop_at_regret: Annotated[float, Interval(gt=0, lt=inf)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
@@ -97,6 +100,13 @@ class SweepPlan:
                     key="sweep.objective",
                     allowed=OBJECTIVES,
                 )
+
+        if self.stop_at_regret is not None and len(self.objectives) > 1:
+            raise ConfigError(
+                f"sweep.stop_at_regret={self.stop_at_regret:g} is a number of one objective, and "
+                f"sweep.objective names {len(self.objectives)}: leave it out, or name one objective",
+                key="sweep.stop_at_regret",
+            )
 
     def _check_screening(self) -> None:
         if self.screening_episodes is not None and self.allocation != "two_stage":

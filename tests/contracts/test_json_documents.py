@@ -65,6 +65,7 @@ CASES = [
     Case(("plot", "alpha"), "plot"),
     Case(("plot", "alpha", "--list-metrics"), "logged-metrics"),
     Case(("power", "--effect", "1"), "power-by-effect"),
+    Case(("plan", "quick", "experiment=new", "--no-probe"), "sweep-advice"),
     Case(("power", "duel", "--difference", "50"), "power-by-pilot"),
     Case(("export", "csv", "alpha", "--output", "scores.csv"), "exported-files"),
     Case((*IMPORT, "scores.csv", "--experiment", "other", "--dry-run"), "import-outcome"),

@@ -132,6 +132,7 @@ class World:
                 names=self.plan.objectives, aggregate=self.plan.aggregate, threshold=0.9
             ),
             default={"algorithm.x": 0.5},
+            space=SPACE,
         )
         problem = Problem(space=SPACE, objectives=len(self.plan.objectives), steps=STEPS, seed=0)
         suggester: Suggester = self.tuner.open(problem)

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import EEXIST, ENOTDIR, ENOTEMPTY
 from importlib.metadata import version
 from pathlib import Path
@@ -51,6 +51,7 @@ class _Origin:
     command: Sequence[str]
     options: ImportOptions
     now: float
+    folder: str = ""
 
 
 def new_experiment(
@@ -143,6 +144,28 @@ def add_to_experiment(
     return written
 
 
+def add_run(
+    paths: ExperimentPaths, run: PlannedImportRun, command: Sequence[str], folder: Path
+) -> None:
+    """Write a run that has ended into an experiment whose lock the caller holds.
+
+    Args:
+        paths: The experiment's folder.
+        run: The run.
+        command: The command of the program that made it, for the provenance; empty where unknown.
+        folder: The folder in which the command was given.
+    """
+    name = run.spec.name
+    hidden = ExperimentPaths(paths.folder / f"{HIDDEN}{uuid4().hex[:12]}")
+    try:
+        origin = replace(_origin(run, command, ImportOptions()), folder=str(folder))
+        _write_run(hidden.run(name), run, origin)
+        _rename_into_place(hidden.run(name).folder, paths.run(name).folder)
+    finally:
+        shutil.rmtree(hidden.folder, ignore_errors=True)
+    LedgerWriter(paths).enter(paths.run(name), 1)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove hidden folders of killed imports; a running import holds its folder's lock."""
     for folder_left in folder.glob(f"{HIDDEN}*"):
@@ -221,6 +244,7 @@ def _provenance(run: PlannedImportRun, origin: _Origin) -> dict[str, Any]:
     source = run.source
     return {
         "command": list(origin.command),
+        **({"folder": origin.folder} if origin.folder else {}),
         "imported": {
             "kind": origin.kind,
             "name": source.name,

@@ -8,7 +8,7 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import ASK_AND_TELL, RunSpec
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_definition
 from rlexp.text import format_count
@@ -24,8 +24,22 @@ def refuse_imported(experiment: Experiment, instead: str = "") -> None:
     Raises:
         RecordError: The experiment was imported.
     """
+    if is_ask_and_tell(experiment):
+        raise RecordError(
+            f"the runs of experiment {experiment.name} are trained by the program that asks for them "
+            "with rlexp.sweep_study, so rlexp cannot execute them"
+            f"{instead or '; start that program again to go on'}"
+        )
     if experiment.imported is not None:
         _refuse(f"experiment {experiment.name}", instead)
+
+
+def is_ask_and_tell(experiment: Experiment) -> bool:
+    """Whether the runs of a sweep are trained by the program that asks for them."""
+    if experiment.sweep is None:
+        return False
+    source = experiment.default.algorithm.get("imported")
+    return isinstance(source, Mapping) and source.get("kind") == ASK_AND_TELL
 
 
 def refuse_imported_run(spec: RunSpec) -> None:

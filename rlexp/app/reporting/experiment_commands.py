@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rlexp.app.execution.registered_request import PROTOCOL
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
+from rlexp.app.reading.imported import is_ask_and_tell
 from rlexp.app.reading.provenance import LastCommand, command_in, last_time, read_last_command
 from rlexp.app.results import NextCommand
 from rlexp.app.workspace import Workspace
@@ -115,7 +116,9 @@ def changing_commands(state: ExperimentState) -> Iterator[NextCommand]:
     elif state.stream:
         yield from state.stream
     elif state.unfinished:
-        yield _next("continue", state.again)
+        # No command continues what a notebook or a program outside of the workspace trains.
+        if state.again:
+            yield _next("continue", state.again)
     elif state.retry:
         if state.failed_run is not None:
             yield _next("see why it failed", ["rlexp", "logs", state.failed_run])
@@ -179,12 +182,16 @@ def scanned_state(
     stopped = sweep.stopped is not None
     return ExperimentState(
         name=scan.paths.name,
-        again=_continuing(scan.paths, last, permission_of(experiment, workspace), workspace),
+        again=_program(last, workspace)
+        if is_ask_and_tell(experiment)
+        else _continuing(scan.paths, last, permission_of(experiment, workspace), workspace),
         driven=_is_driven(scan.paths, stored),
         unfinished=not stopped,
         stopped=stopped,
         # Combinations that cannot be built fail without a run; --retry would not help them.
-        retry=stopped and any(record.state is State.FAILED for record in stored),
+        retry=stopped
+        and not is_ask_and_tell(experiment)
+        and any(record.state is State.FAILED for record in stored),
         searched=True,
         selected=sweep.winner is not None,
         stream=_of_stream(scan.paths, workspace),
@@ -231,7 +238,7 @@ def _state_of(
     sequential: NextCommand | None,
 ) -> ExperimentState:
     """The state of an experiment without a search that goes on."""
-    imported = experiment.imported is not None
+    imported = experiment.imported is not None or is_ask_and_tell(experiment)
     missing = not imported and any(record.may_run() for record in records)
     failed = () if imported else failed_for_good(records)
     searched = experiment.sweep is not None
@@ -291,6 +298,13 @@ def _continuing(
         or ablation_command(paths)
         or ("rlexp", "resume", paths.name, *permission)
     )
+
+
+def _program(last: LastCommand, workspace: Workspace) -> tuple[str, ...]:
+    """The command of the program that trains a study; empty where none can be pasted here."""
+    command = last.command
+    is_here = last.folder == str(workspace.folder) and len(command) > 1
+    return command if is_here and Path(workspace.folder, command[1]).is_file() else ()
 
 
 def _adding(

@@ -43,7 +43,7 @@ def read_sweep_evidence(
     assert sweep is not None
     by_id = {stored.record.spec.id: stored.record for stored in runs}
     trials = tuple(_trials(sweeping, by_id))
-    question = sweeping.search.question
+    question, bound = sweeping.search.question, sweeping.search.regret_bound
     return SweepEvidence(
         experiment=experiment.name,
         definition=sweep,
@@ -59,6 +59,7 @@ def read_sweep_evidence(
         minimised=experiment.minimised,
         score_minimised=experiment.default.lower_is_better,
         imported=experiment.imported is not None,
+        regret_bound=None if bound is None else bound.gain,
     )
 
 

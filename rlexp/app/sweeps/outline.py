@@ -26,6 +26,7 @@ from rlexp.protocol.sweep import SweepPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code
 from rlexp.store.runs import read_spec
+from rlexp.text import format_score
 
 
 def outline_of(
@@ -120,4 +121,8 @@ def _limits(plan: SweepPlan) -> str:
         limits.append(f"{plan.steps:,} environment steps")
     if plan.hours is not None:
         limits.append(f"{plan.hours:g} h")
-    return f"at most {plan.trials:,} trials, {' and '.join(limits)}" if limits else ""
+    text = f"at most {plan.trials:,} trials, {' and '.join(limits)}" if limits else ""
+    if plan.stop_at_regret is None:
+        return text
+    trials = text or f"at most {plan.trials:,} trials"
+    return f"{trials}, until more gain at most {format_score(plan.stop_at_regret)},"

@@ -27,6 +27,7 @@ from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
+from rlexp.text import format_score
 
 
 @dataclass(slots=True)
@@ -175,6 +176,7 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
     if best is None and scored and scored[-1].value is not None:
         best = (scored[-1].number, scored[-1].value)
     winner = None if sweeping.selection is None else sweeping.selection.winner
+    bound = None if search.regret_bound is None else search.regret_bound.gain
     shown = winner if winner is not None or best is None else best[0]
     return SweepView(
         stage=sweeping.stage,
@@ -184,10 +186,11 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         best=best,
         runs=sweeping.stage_runs(),
         steps=sum(spent.values()),
-        limits=describe_limits(search.question.plan, search.full_runs),
+        limits=describe_limits(search.question.plan, search.full_runs, bound),
         left=_left(sweeping, workers),
         winner=winner,
         parameters=None if shown is None else search.entries[shown].proposal.parameters,
+        regret_bound=bound,
     )
 
 
@@ -220,8 +223,14 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
         )
 
 
-def describe_limits(plan: SweepPlan, full_runs: float) -> str:
-    """The limits of a search other than its number of trials, as text."""
+def describe_limits(plan: SweepPlan, full_runs: float, bound: float | None) -> str:
+    """The limits of a search other than its number of trials, as text.
+
+    Args:
+        plan: The plan of the sweep.
+        full_runs: Full-run equivalents so far.
+        bound: What more trials could gain at most; None where it is not known.
+    """
     limits = []
     if plan.full_runs is not None:
         limits.append(f"{full_runs:.3g} of {plan.full_runs:g} full runs")
@@ -229,6 +238,9 @@ def describe_limits(plan: SweepPlan, full_runs: float) -> str:
         limits.append(f"at most {plan.steps:,} steps of search")
     if plan.hours is not None:
         limits.append(f"at most {plan.hours:g} h of search")
+    if plan.stop_at_regret is not None:
+        gain = "" if bound is None else f"more trials gain at most {format_score(bound)}, "
+        limits.append(f"{gain}stops at {format_score(plan.stop_at_regret)}")
     return ", ".join(limits)
 
 

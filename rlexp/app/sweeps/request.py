@@ -23,7 +23,7 @@ from rlexp.app.execution.request import (
     union,
     with_current_parts,
 )
-from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.tracking.mirror_client import ChosenTrackers
@@ -269,7 +269,8 @@ def merge_with_existing_sweep(
     if not paths.definition.exists():
         return requested
     existing = read_experiment(paths)
-    refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
+    if not (is_ask_and_tell(existing) and is_ask_and_tell(requested)):
+        refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
     refuse_older(existing)
     if existing.sweep is None:
         raise RecordError(

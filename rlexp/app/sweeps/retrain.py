@@ -14,7 +14,7 @@ from rlexp.app.execution.changed_budget import BUDGET_AND_COMPUTE, with_changed_
 from rlexp.app.execution.configuration_words import ConfigurationWords, words_of
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest, derive_name, read_request
-from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
@@ -403,8 +403,16 @@ def _root(trial: ChosenTrial, phase: Phase, requested: int | None, *, changed: b
     raise ConfigError(f"{reason}: choose a seeds.root other than {trial.root}")
 
 
-def choose_trial(origin: SweepTrial, workspace: Workspace) -> ChosenTrial:
+def choose_trial(
+    origin: SweepTrial, workspace: Workspace, *, to_read: bool = False
+) -> ChosenTrial:
     """The named trial of a sweep; without a number, the winner or else the best trial so far.
+
+    Args:
+        origin: The sweep, and the number of the trial.
+        workspace: The workspace of the sweep.
+        to_read: Whether the trial is shown only, so that its runs need not be such that rlexp can
+            execute.
 
     Raises:
         RlexpError: The sweep or trial does not exist, or the trial cannot run.
@@ -413,10 +421,12 @@ def choose_trial(origin: SweepTrial, workspace: Workspace) -> ChosenTrial:
     trials = read_trials(paths)
     if not trials:
         raise RecordError(f"{paths.name} has no trials: it is not a sweep, or has not started")
-    refuse_imported(
-        read_definition(paths),
-        "; give the parameters of the trial, which 'rlexp report' lists, to 'rlexp run' as settings",
-    )
+    if not (to_read and is_ask_and_tell(read_definition(paths))):
+        refuse_imported(
+            read_definition(paths),
+            "; give the parameters of the trial, which 'rlexp report' lists, to 'rlexp run' as "
+            "settings",
+        )
     number = origin.trial if origin.trial is not None else best_trial(paths, workspace)
     if not 0 <= number < len(trials):
         raise RecordError(

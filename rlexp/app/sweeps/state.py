@@ -263,6 +263,8 @@ def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> 
         ),
         default=parameters,
         enqueued=sweep.plan.enqueue or (),
+        space=sweep.space,
+        root=experiment.seeds.root,
     )
 
 

@@ -24,6 +24,7 @@ class ReturnKind(StrEnum):
     TRAINING = "training episodes"
     TRAINING_MEANS = "means of training episodes"
     OBJECTIVE = "values of trials"
+    SCORES = "scores of final policies"
 
     @property
     def of_training(self) -> bool:

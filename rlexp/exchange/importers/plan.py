@@ -55,6 +55,7 @@ class PlannedImportRun:
         trouble: How the run ended early; None if it was completed.
         cut: Number of points after the budget, which were left out.
         phase: The phase of the run; trials of a search are tuning runs.
+        root: The root of its seeds; 0 where another tool chose the seeds.
     """
 
     source: ImportedRun
@@ -65,12 +66,13 @@ class PlannedImportRun:
     trouble: EarlyEnd | None
     cut: int
     phase: Phase = Phase.TEST
+    root: int = 0
 
     @property
     def spec(self) -> RunSpec:
         """The specification of the run."""
         assert self.source.seed is not None
-        return self.configuration.spec(self.phase, 0, self.source.seed)
+        return self.configuration.spec(self.phase, self.root, self.source.seed)
 
     @property
     def content(self) -> str:

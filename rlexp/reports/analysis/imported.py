@@ -1,14 +1,15 @@
 """Runs imported from other tools: notices about unknown facts, and a table of origins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlexp.reports.drawing.blocks import Callout, Table, TableColumn, Tone, Value
-from rlexp.reports.evidence.runs import Evidence, PlannedRun, imported_members
+from rlexp.reports.evidence.runs import Evidence, PlannedRun, imported_members, trained_by_program
 from rlexp.text import format_count, join_names
 
 UNKNOWN = (
     "code, packages, hardware, and whether anything was tuned on the same seeds, are not known"
 )
+UNKNOWN_OF_PROGRAM = "code, packages and hardware are not known"
 
 
 def imported_notices(evidence: Evidence) -> Iterator[Callout]:
@@ -16,13 +17,14 @@ def imported_notices(evidence: Evidence) -> Iterator[Callout]:
     imported = imported_members(evidence)
     if not imported:
         return
-    verb, whose = ("was", "its") if len(imported) == 1 else ("were", "their")
-    sources = sorted({_source(m) for m in imported})
-    yield Callout(
-        tone=Tone.WARNING,
-        text=f"{format_count(len(imported), 'run')} of {len(evidence.members)} {verb} imported from "
-        f"other tools ({'; '.join(sources)}): {whose} {UNKNOWN}.",
-    )
+    # The trials of a study are in its records, and its seeds are those that the study gave.
+    trained = trained_by_program(imported)
+    for runs, by, unknown in (
+        ([m for m in imported if m not in trained], "imported from other tools", UNKNOWN),
+        (trained, "trained by the program that asked for them", UNKNOWN_OF_PROGRAM),
+    ):
+        if runs:
+            yield _notice(runs, len(evidence.members), by, unknown)
     training = [m for m in imported if "training" in _said(m, "returns")]
     if training:
         labels = join_names(sorted({m.label for m in training}))
@@ -31,6 +33,14 @@ def imported_notices(evidence: Evidence) -> Iterator[Callout]:
             text=f"Returns of {labels} were recorded during training, while the policy changed and "
             "explored. They are not evaluations of a fixed policy.",
         )
+
+
+def _notice(runs: Sequence[PlannedRun], every: int, by: str, unknown: str) -> Callout:
+    verb, whose = ("was", "its") if len(runs) == 1 else ("were", "their")
+    sources = "; ".join(sorted({_source(member) for member in runs}))
+    number = format_count(len(runs), "run")
+    text = f"{number} of {every} {verb} {by} ({sources}): {whose} {unknown}."
+    return Callout(tone=Tone.WARNING, text=text)
 
 
 def _source(member: PlannedRun) -> str:

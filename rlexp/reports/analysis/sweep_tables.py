@@ -26,7 +26,7 @@ from rlexp.reports.evidence.sweeps import (
     tuning_effort,
     value_text,
 )
-from rlexp.text import format_count, format_ranges, join_names
+from rlexp.text import format_count, format_ranges, format_score, join_names
 
 ALLOCATIONS = {
     "two_stage": "each configuration on one tuning seed, the best {share} of them on all",
@@ -90,11 +90,22 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     again = f"{plan.finalists} at most, scored again on the selection seeds"
     yield "finalists", again if sweep.selection_seeds else "the best trial wins, without selection"
     yield "failures", FAILURES[plan.failures]
+    if plan.stop_at_regret is not None:
+        yield "end of the search", _end_of_search(plan.stop_at_regret, sweep.regret_bound)
     if plan.lag is not None:
         yield (
             "lag",
             f"a trial is suggested without results of the {format_count(plan.lag, 'trial')} before it",
         )
+
+
+def _end_of_search(limit: float, bound: float | None) -> str:
+    """When the search ends, and what more trials could gain."""
+    words = f"when more trials could gain at most {format_score(limit)}"
+    if bound is None:
+        return f"{words}; there are too few trials for a bound"
+    ended = "which was reached" if bound <= limit else "which was not reached"
+    return f"{words}, {ended}: the bound is {format_score(bound)}"
 
 
 def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
@@ -165,7 +176,9 @@ def _other_settings(
     default = _settings(test_cell(sweep, evidence, tuned=False))
     winner = _settings(test_cell(sweep, evidence, tuned=True))
     searched = set(sweep.definition.space.keys)
-    names = sorted({*default, *winner} - searched)
+    # How the runs of another program were imported is the same for all, and no hyperparameter.
+    every = {name for name in {*default, *winner} if not name.startswith("algorithm.imported.")}
+    names = sorted(every - searched)
     return [(name, default.get(name), winner.get(name)) for name in names]
 
 

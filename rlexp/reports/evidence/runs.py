@@ -14,7 +14,7 @@ from rlexp.errors import ProtocolError
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import ASK_AND_TELL, RunSpec
 from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
 from rlexp.records.logged_values import logged_values
@@ -383,6 +383,11 @@ class Evidence:
     def _worst(self, member: PlannedRun) -> float | None:
         experiment = next(e for e in self.experiments if e.name == member.experiment)
         return member.configuration.worst_score if experiment.failures == "worst" else None
+
+
+def trained_by_program(members: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """The runs that a program has trained for a study that asked for them."""
+    return [m for m in members if m.imported and m.imported.get("kind") == ASK_AND_TELL]
 
 
 def imported_members(evidence: Evidence) -> list[PlannedRun]:

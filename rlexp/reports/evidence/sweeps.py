@@ -120,6 +120,8 @@ class SweepEvidence:
         minimised: The objectives whose lower values are better.
         score_minimised: Whether lower scores are better.
         imported: Whether another tool made the search, so that its seeds are not known.
+        regret_bound: At most so much could more trials gain; `None` without `sweep.stop_at_regret`, and
+            with too few trials for a bound.
     """
 
     experiment: str
@@ -136,6 +138,7 @@ class SweepEvidence:
     minimised: frozenset[str] = MINIMISED
     score_minimised: bool = False
     imported: bool = False
+    regret_bound: float | None = None
 
 
 SEARCH = ("tuning", "selection")

@@ -26,6 +26,7 @@ from rlexp.reports.evidence.runs import (
     PlannedRun,
     imported_members,
     score_definition,
+    trained_by_program,
 )
 from rlexp.text import decimals_for_values, format_ranges, join_names
 
@@ -64,7 +65,9 @@ def _texts(evidence: Evidence) -> Iterator[str]:
             f"The score of a run was declared before it started: {_scores(trained)}. Returns are "
             "undiscounted sums of the task's unmodified reward."
         )
-    if imported := imported_members(evidence):
+    if by_program := trained_by_program(evidence.members):
+        yield f"The score of a run is what the program that trained it has told: {_scores(by_program)}."
+    if imported := [m for m in imported_members(evidence) if m not in by_program]:
         yield f"The score of an imported run was chosen at its import: {_scores(imported)}."
     if any(sweep.imported for sweep in evidence.sweeps):
         yield (

@@ -65,15 +65,17 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class ForestPrediction:
-    """The prediction of a forest at some points; both fields are of shape (points,).
+    """The prediction of a forest at some points; all fields are of shape (points,).
 
     Attributes:
         mean: Mean over the trees.
         variance: Variance within the leaves and between the trees, in squared units of the mean.
+        between: The part of the variance between the trees.
     """
 
     mean: Numbers
     variance: Numbers
+    between: Numbers
 
 
 def bagged(rows: Places, trees: int, generator: np.random.Generator) -> Places:
@@ -248,8 +250,13 @@ def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> F
     means = (values @ trials) / count
     noise = np.maximum((values**2 @ trials) / count - means**2, 0.0)
     terms = np.stack([forest.value, forest.value**2 + noise], axis=1) / forest.trees
-    mean, square = (_leaves_of(masks, cells, len(forest.value)) @ terms).T
-    return ForestPrediction(mean, np.maximum(square - mean**2, 0.0))
+    inside = _leaves_of(masks, cells, len(forest.value))
+    mean, square = (inside @ terms).T
+    # A product of its own: the bits of the other two, and so all suggestions, stay as they were.
+    between = inside @ (forest.value**2 / forest.trees) - mean**2
+    return ForestPrediction(
+        mean, np.maximum(square - mean**2, 0.0), np.asarray(np.maximum(between, 0.0))
+    )
 
 
 def _leaf_masks(forest: Forest, sizes: tuple[int, ...]) -> list[NDArray[np.uint8]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords, sections_of, value_at
 from rlexp.app.execution.import_permission import check_imports, permission_for
+from rlexp.app.reading.imported import is_ask_and_tell
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.retrain import (
@@ -182,7 +183,8 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
     target = None if save is None else benchmark_file(save, workspace.folder, "--save")
     _check_is_sweep(request.sweep, workspace)
     workspace.make_allowed_importable()
-    trial = choose_trial(SweepTrial(request.sweep, request.trial), workspace)
+    shown_only = request.form is None and save is None
+    trial = choose_trial(SweepTrial(request.sweep, request.trial), workspace, to_read=shown_only)
     evidence = collect_evidence([trial.paths.name], Phase.TEST, workspace)
     (sweep,) = evidence.sweeps
     parts = read_report([], workspace.folder, workspace.allowed)
@@ -521,7 +523,8 @@ def _next(request: BestRequest, trial: ChosenTrial, workspace: Workspace) -> Ite
         run = shlex.join(["rlexp", "run", *overrides, *permission])
         yield NextCommand(why="train it", command=run)
         return
-    if not is_change_of_code(trial.configuration, trial.paths):
+    trainable = not is_ask_and_tell(read_definition(trial.paths))
+    if trainable and not is_change_of_code(trial.configuration, trial.paths):
         yield from _further_uses(request, trial, workspace)
     if trial.selection is None:
         kind, command = ("stream", "propose") if is_stream(trial.paths) else ("sweep", "status")

@@ -22,7 +22,7 @@ from rlexp.app.execution.launch_settings import LaunchOptions
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
-from rlexp.app.reading.imported import refuse_imported
+from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.provenance import LastCommand, read_last_command
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.next_commands import continued_ablation
@@ -375,7 +375,7 @@ def _is_unfinished(
 ) -> bool:
     """Whether a run is missing, or a sweep has a decision to make."""
     retry = resumption.options.retry
-    if experiment.imported is not None:
+    if experiment.imported is not None or is_ask_and_tell(experiment):
         return False
     if experiment.sweep is None:
         planned = [f.stored.record for f in surveyed.runs if f.planned and f.stored]
