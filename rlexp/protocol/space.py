@@ -106,13 +106,18 @@ class Choice:
     """One of several values without an order."""
 
     values: tuple[Any, ...]
+    _positions: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """The index of each value, by its JSON: tuners compare values thousands of times."""
 
     def __post_init__(self) -> None:
         """Refuse fewer than two values, and repeated values."""
         if len(self.values) < 2:
             raise ConfigError("a choice needs two values or more")
-        if len({canonical(value) for value in self.values}) < len(self.values):
+        # Compared as JSON, because `1 == True` in Python.
+        positions = {canonical(value): position for position, value in enumerate(self.values)}
+        if len(positions) < len(self.values):
             raise ConfigError("a choice names a value twice")
+        object.__setattr__(self, "_positions", positions)
 
     def from_unit(self, share: float) -> Any:
         """The value at a fraction in [0, 1], which is divided into equal parts, one per value."""
@@ -126,10 +131,7 @@ class Choice:
 
     def position(self, value: Any) -> int | None:
         """The index of a value among the choices; None if it is not one of them."""
-        # Compared as JSON, because `1 == True` in Python.
-        texts = [canonical(choice) for choice in self.values]
-        text = canonical(value)
-        return texts.index(text) if text in texts else None
+        return self._positions.get(canonical(value))
 
 
 Domain = Real | Integer | Choice
@@ -156,13 +158,20 @@ class Parameter:
     key: str
     domain: Domain
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    _allowed: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
+    """The values of `when` as JSON."""
+
+    def __post_init__(self) -> None:
+        """Write the conditions as JSON once: `is_active` is called thousands of times."""
+        allowed = {key: frozenset(map(canonical, values)) for key, values in self.when.items()}
+        object.__setattr__(self, "_allowed", allowed)
 
     def is_active(self, values: Mapping[str, Any]) -> bool:
         """Whether the parameter is active, given the values of the parameters before it."""
         return all(
             # Compared as JSON, because `1 == True` in Python.
-            key in values and canonical(values[key]) in {canonical(v) for v in allowed}
-            for key, allowed in self.when.items()
+            key in values and canonical(values[key]) in allowed
+            for key, allowed in self._allowed.items()
         )
 
     @property

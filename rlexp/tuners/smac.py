@@ -1,7 +1,7 @@
 """Bayesian optimisation with a random forest, as in SMAC."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from typing import Annotated, ClassVar
@@ -14,7 +14,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity, canonical
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
 from rlexp.records.trial import Trial, TrialState
-from rlexp.stats.sensitivity.regression_forest import UnitGrid, bagged, grow, predict
+from rlexp.stats.sensitivity.regression_forest import ForestPredictor, UnitGrid, bagged, grow
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.unit_cube import check_sobol_point, random_point, sobol_point, trial_generator
 
@@ -78,6 +78,7 @@ class SMAC:
 class _ForestSuggester:
     tuner: SMAC
     problem: Problem
+    _encodings: "dict[int, EncodedTrial]" = field(default_factory=dict)
 
     @cached_property
     def cube(self) -> "ConditionalCube":
@@ -100,7 +101,7 @@ class _ForestSuggester:
         generator = trial_generator(seed, number)
         if generator.random() < self.tuner.random:
             return Suggestion(space.decode(generator.random(len(space.parameters)).tolist()))
-        tried = {canonical(trial.parameters) for trial in observed}
+        tried = {self._encoded(trial).key for trial in observed}
         for point in self._promising(observed, generator):
             parameters = space.decode(point.tolist())
             if canonical(parameters) not in tried:
@@ -113,15 +114,26 @@ class _ForestSuggester:
         full = [trial for trial in trials if trial.steps >= self.problem.steps]
         return sorted(full, key=lambda trial: trial.number)[-MOST_TRIALS:]
 
+    def _encoded(self, trial: Trial) -> "EncodedTrial":
+        """A trial in the form of the model; each is encoded once."""
+        encoded = self._encodings.get(trial.number)
+        if encoded is None or encoded.trial is not trial:
+            point = self.cube.points([trial])[0]
+            encoded = EncodedTrial(trial, point, canonical(trial.parameters))
+            self._encodings[trial.number] = encoded
+        return encoded
+
     def _promising(self, trials: Sequence[Trial], generator: np.random.Generator) -> Numbers:
         """Candidates by expected improvement, the greatest first, of shape (points, parameters)."""
-        points = self.cube.points(trials)
+        points = np.array([self._encoded(trial).point for trial in trials])
         values = normal_scores(model_values(trials))
         grid = UnitGrid(self.cube.cells(points), self.cube.sizes)
         forest = grow(grid, values, bagged(np.arange(len(values)), self.tuner.trees, generator))
 
+        predictor = ForestPredictor.of(forest, grid, values)
+
         def improvement(candidates: Numbers) -> Numbers:
-            prediction = predict(forest, grid, values, self.cube.cells(candidates))
+            prediction = predictor.predict(self.cube.cells(candidates))
             return log_expected_improvement(prediction.mean, prediction.variance, values.max())
 
         best = np.argsort(-values, kind="stable")[:CENTRES]
@@ -136,6 +148,15 @@ class _ForestSuggester:
         # Points of the same leaves have the same improvement: their order is random.
         order = generator.permutation(len(candidates))
         return np.asarray(candidates[order][np.argsort(-gains[order], kind="stable")])
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTrial:
+    """A trial with its point in the unit cube and its parameters as canonical JSON."""
+
+    trial: Trial
+    point: Numbers
+    key: str
 
 
 @dataclass(frozen=True)
@@ -178,14 +199,19 @@ class ConditionalCube:
 
     def _active(self, points: Numbers) -> NDArray[np.bool_]:
         active = np.ones(points.shape, dtype=np.bool_)
-        for d, parameter in enumerate(self.space.parameters):
-            for parent, allowed in self._conditions(parameter):
+        for d, conditions in enumerate(self._conditions):
+            for parent, allowed in conditions:
                 size = self.sizes[parent] - 1
                 position = np.minimum(np.floor(np.nan_to_num(points[:, parent]) * size), size - 1)
                 active[:, d] &= active[:, parent] & np.isin(position, allowed)
         return active
 
-    def _conditions(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
+    @cached_property
+    def _conditions(self) -> list[list[tuple[int, list[int]]]]:
+        """The conditions of each parameter."""
+        return [self._conditions_of(parameter) for parameter in self.space.parameters]
+
+    def _conditions_of(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
         """The number of each parameter that decides, and the positions of its allowed choices."""
         keys = self.space.keys
         conditions = []
