@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 RESULTS = Path(__file__).parent / "results" / "landscape_tuners.json"
 BUDGETS = landscapes.BUDGETS
+BLOCK = 10
+"""Repeats of a contender before the next one has its turn."""
 SCREENED = 144
 """Trials that the largest budget screens."""
 Search = Callable[[SearchDraws], list[float]]
@@ -109,9 +111,14 @@ def main() -> None:
         parser.error("a standard error takes --repeats 2 or more")
     RESULTS.parent.mkdir(exist_ok=True)
     tables = usable()
+    contenders = arguments.contenders or list(CONTENDERS)
+    # Blocks in turn: what is stopped early has about as many repeats of every contender.
+    for repeats in range(BLOCK, arguments.repeats, BLOCK):
+        for name in (REFERENCE, *contenders):
+            measure(name, tables, repeats)
     reference = measure(REFERENCE, tables, arguments.repeats)
     print(f"{'tuner':20} repeats, and for {BUDGETS} runs: true score, better than {REFERENCE}")
-    for name in arguments.contenders or CONTENDERS:
+    for name in contenders:
         scores = measure(name, tables, arguments.repeats)
         print(line(name, scores, reference), flush=True)
 

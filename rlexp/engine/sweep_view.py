@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlexp.records.trial import TrialOrigin
+
 LATEST = 5
 """Trials that the status of a sweep lists."""
 
@@ -24,6 +26,8 @@ class EndedTrial:
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
         parameters: Values of the searched hyperparameters.
+        origin: Where its configuration comes from (`enqueue`, `try`, `prior` or `warm_start`); None from
+            the tuner.
     """
 
     number: int
@@ -35,6 +39,7 @@ class EndedTrial:
     scores: tuple[float, ...] = ()
     imported: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    origin: TrialOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

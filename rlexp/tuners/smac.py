@@ -45,6 +45,10 @@ class SMAC:
     the returns has no influence. Pruned trials rank at the lower quartile of the complete ones, failed
     trials below all others. An inactive parameter has a cell of its own.
 
+    Trials of earlier sweeps enter as normal scores of their standings. They take the place of the
+    points at the start, and each tree draws as many of them as there were such points: the more
+    trials the sweep has, the less they count.
+
     Attributes:
         startup: Number of first trials that are points of a Sobol' sequence.
         trees: Number of trees.
@@ -94,8 +98,9 @@ class _ForestSuggester:
         """The point of the greatest expected improvement; at the start, a Sobol' point."""
         space, seed = self.problem.space, self.problem.seed
         observed = self._observed(trials)
-        enough = len(observed) >= self.tuner.startup and any(map(_is_scored, observed))
-        if number <= self.tuner.startup or not enough:
+        startup = 1 if self.problem.earlier else self.tuner.startup
+        enough = len(observed) >= startup and any(map(is_scored, observed))
+        if number <= startup or not enough:
             point = sobol_point(len(space.parameters), seed, number)
             return Suggestion(space.decode(point.tolist()))
         generator = trial_generator(seed, number)
@@ -114,6 +119,20 @@ class _ForestSuggester:
         full = [trial for trial in trials if trial.steps >= self.problem.steps]
         return sorted(full, key=lambda trial: trial.number)[-MOST_TRIALS:]
 
+    @cached_property
+    def _earlier(self) -> tuple[Numbers, Numbers]:
+        """Points and normal scores of the trials of earlier sweeps."""
+        from scipy.special import ndtri
+
+        rows = [self.problem.space.encode(trial.parameters) for trial in self.problem.earlier]
+        standings = [trial.standing for trial in self.problem.earlier]
+        return np.array(rows, dtype=np.float64), np.asarray(ndtri(standings), dtype=np.float64)
+
+    def _drawn_earlier(self, generator: np.random.Generator) -> NDArray[np.intp]:
+        """The earlier trials that each tree draws, of shape (trees, startup)."""
+        size = (self.tuner.trees, self.tuner.startup)
+        return generator.integers(len(self.problem.earlier), size=size)
+
     def _encoded(self, trial: Trial) -> "EncodedTrial":
         """A trial in the form of the model; each is encoded once."""
         encoded = self._encodings.get(trial.number)
@@ -127,14 +146,20 @@ class _ForestSuggester:
         """Candidates by expected improvement, the greatest first, of shape (points, parameters)."""
         points = np.array([self._encoded(trial).point for trial in trials])
         values = normal_scores(model_values(trials))
+        best_value, draws = (
+            values.max(),
+            bagged(np.arange(len(values)), self.tuner.trees, generator),
+        )
+        if self.problem.earlier:
+            draws = np.concatenate([draws, len(values) + self._drawn_earlier(generator)], axis=1)
+            points = np.concatenate([points, self._earlier[0]])
+            values = np.concatenate([values, self._earlier[1]])
         grid = UnitGrid(self.cube.cells(points), self.cube.sizes)
-        forest = grow(grid, values, bagged(np.arange(len(values)), self.tuner.trees, generator))
-
-        predictor = ForestPredictor.of(forest, grid, values)
+        predictor = ForestPredictor.of(grow(grid, values, draws), grid, values)
 
         def improvement(candidates: Numbers) -> Numbers:
             prediction = predictor.predict(self.cube.cells(candidates))
-            return log_expected_improvement(prediction.mean, prediction.variance, values.max())
+            return log_expected_improvement(prediction.mean, prediction.variance, best_value)
 
         best = np.argsort(-values, kind="stable")[:CENTRES]
         drawn = generator.random((self.tuner.candidates, points.shape[1]))
@@ -229,7 +254,7 @@ def model_values(trials: Sequence[Trial]) -> Numbers:
     Args:
         trials: At least one of them is complete with a finite value.
     """
-    finite = [_is_scored(trial) for trial in trials]
+    finite = [is_scored(trial) for trial in trials]
     seen = np.array(
         [t.values[0] for t, is_finite in zip(trials, finite, strict=True) if is_finite]
     )
@@ -239,7 +264,7 @@ def model_values(trials: Sequence[Trial]) -> Numbers:
     return values
 
 
-def _is_scored(trial: Trial) -> bool:
+def is_scored(trial: Trial) -> bool:
     """Whether a trial is complete; a value that is not finite comes from a diverged training."""
     return bool(trial.values) and isfinite(trial.values[0])
 

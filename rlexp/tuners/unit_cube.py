@@ -79,7 +79,7 @@ class SobolPoints:
         first = number - (number - 1) % self.most
         if self._block is None or first != self._first:
             self._first, self._block = first, self._points(first)
-        return self._block[number - first]
+        return np.asarray(self._block[number - first])
 
     def _points(self, first: int) -> NDArray[np.float64]:
         from scipy.stats.qmc import Sobol
