@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import rlexp
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_sweeps import WORDS, StoredSweep, stored_sweep
 
@@ -165,3 +166,19 @@ def test_a_real_sweep_trains_what_is_tried(tmp_path: Path) -> None:
     assert [None, "try"] == [json.loads(line).get("origin") for line in trials]
     again = json.loads(rlexp(tmp_path, "sweep", *command).out)
     assert 0 == again["ran"]
+
+
+@pytest.mark.parametrize("tuner", ["random", "smac", "cma_es"])
+def test_the_guess_is_tried_first(tmp_path: Path, tuner: str) -> None:
+    """With a prior, trial 1 is the guess, and later trials from the prior are marked."""
+    space = "sweep.space.algorithm.n_epochs={values: 'int(interval(1, 20))', prior: {guess: 18, width: 0.01}}"
+    kept = [word for word in WORDS if not word.startswith("algorithm.n_epochs=")]
+    stored = stored_sweep(tmp_path, f"tuner={tuner}", "sweep.trials=12")
+    stored.words = [*last_words(*kept, f"tuner={tuner}", "sweep.trials=12"), space]
+    source = stored.go_on()
+    proposals = [entry.proposal for entry in source.search.entries]
+    assert 18 == proposals[1].parameters["algorithm.n_epochs"]
+    drawn = [p for p in proposals if p.origin is TrialOrigin.PRIOR]
+    assert len(drawn) > 2
+    assert {18} == {p.parameters["algorithm.n_epochs"] for p in drawn}
+    assert len(drawn) < len(proposals) - 1
