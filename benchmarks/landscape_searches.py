@@ -7,20 +7,47 @@ largest budget holds those of the smaller ones. A test compares it with `landsca
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
 import numpy as np
 from landscape_draws import RepeatDraws
 from landscape_snapping import Snapping
+from landscape_table import Landscape
 from numpy.typing import NDArray
 
+from rlexp.protocol.space import Prior, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners import Problem, Tuner
+from rlexp.tuners.prior import with_prior
 
 PROMOTED = 1 / 12
 """Share of the screened trials that continue on all tuning seeds."""
 TUNING_SEEDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a user expects to be the best configuration of a landscape.
+
+    Attributes:
+        row: The configuration.
+        width: Width of the prior of every parameter.
+    """
+
+    row: int
+    width: float
+
+    def of(self, landscape: Landscape) -> Space:
+        """The space of a landscape with the priors; a parameter that the guess lacks has none."""
+        values = landscape.rows[self.row]
+        return Space(
+            parameters=tuple(
+                replace(p, prior=Prior(values[p.key], self.width)) if p.key in values else p
+                for p in landscape.space.parameters
+            )
+        )
 
 
 class SearchDraws(RepeatDraws):
@@ -48,21 +75,26 @@ def most_screened(runs: int) -> int:
     return screened
 
 
-def screened_rows(tuner: Tuner, draws: SearchDraws, trials: int) -> list[int]:
+def screened_rows(
+    tuner: Tuner, draws: SearchDraws, trials: int, guess: Guess | None = None
+) -> list[int]:
     """The configurations that a tuner screens on the first seed, trial 0 first.
 
     Args:
         tuner: The tuner.
         draws: The draws of the repeat.
         trials: Number of trials, trial 0 among them.
+        guess: The prior of every parameter, whose guess is trial 1; None without priors.
     """
     landscape = draws.landscape
-    problem = Problem(
-        space=landscape.space, objectives=1, steps=landscape.steps[-1], seed=draws.number
-    )
-    suggester = Snapping(tuner.open(problem), landscape, draws.default)
-    history = [screening_trial(draws, 0, draws.default)]
+    space = landscape.space if guess is None else guess.of(landscape)
+    problem = Problem(space=space, objectives=1, steps=landscape.steps[-1], seed=draws.number)
+    suggester = Snapping(with_prior(tuner.open(problem), problem), landscape, draws.default)
     rows = [draws.default]
+    if guess is not None:
+        suggester.take(1, guess.row)
+        rows.append(guess.row)
+    history = [screening_trial(draws, number, row) for number, row in enumerate(rows)]
     while len(rows) < trials:
         suggestion = suggester.suggest(history, len(rows))
         if suggestion is None:

@@ -28,6 +28,11 @@ class Snapping:
         """The number of trials that the wrapped tuner needs."""
         return self.suggester.needs(number)
 
+    def take(self, number: int, row: int) -> None:
+        """Give a trial a configuration that the tuner does not suggest."""
+        self.chosen[number] = row
+        self.rows_of_suggestions[canonical(self.landscape.rows[row])] = row
+
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
         """The nearest configuration to the suggestion; None after all were tried."""
         suggestion = self.suggester.suggest(trials, number)

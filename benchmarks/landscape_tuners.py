@@ -9,11 +9,12 @@ same command continues.
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import landscapes
 import numpy as np
+import yaml
 from landscape_baselines import Baseline, baseline_winners
 from landscape_searches import SearchDraws, screened_rows, two_stage_winner
 from landscape_table import Landscape, usable
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 RESULTS = Path(__file__).parent / "results" / "landscape_tuners.json"
 BUDGETS = landscapes.BUDGETS
+BLOCK = 10
+"""Repeats of a contender before the next one has its turn."""
 SCREENED = 144
 """Trials that the largest budget screens."""
 Search = Callable[[SearchDraws], list[float]]
@@ -68,6 +71,8 @@ CONTENDERS: dict[str, Search] = {
     "optuna, hyperband": optuna(Baseline(hyperband=True)),
 }
 REFERENCE = "random"
+TUNERS = ("random", "sobol", "cma_es", "smac", "dehb")
+"""Tuners that can become the default: they need no extra package."""
 
 
 def measure(name: str, tables: list[Landscape], repeats: int) -> NDArray[np.float64]:
@@ -82,6 +87,11 @@ def measure(name: str, tables: list[Landscape], repeats: int) -> NDArray[np.floa
     return np.array(rows[:repeats])
 
 
+def stored_scores() -> dict[str, NDArray[np.float64]]:
+    """The stored true scores of every contender."""
+    return {name: np.array(rows) for name, rows in json.loads(RESULTS.read_text()).items()}
+
+
 def line(name: str, scores: NDArray[np.float64], reference: NDArray[np.float64]) -> str:
     """A row of the printed table."""
     gains = scores - reference
@@ -93,6 +103,42 @@ def line(name: str, scores: NDArray[np.float64], reference: NDArray[np.float64])
         for k in range(len(BUDGETS))
     ]
     return f"{name:20} {len(scores):4}  " + "   ".join(cells)
+
+
+def default_tuner() -> str:
+    """The tuner of a sweep that names none."""
+    settings = yaml.safe_load((landscapes.CONF / "sweep.yaml").read_text())
+    return str(next(entry["tuner"] for entry in settings["defaults"] if "tuner" in entry))
+
+
+def gain_over(
+    scores: NDArray[np.float64], reference: NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Mean gain over the budgets, with its standard errors over repeats and over landscapes.
+
+    Args:
+        scores: True scores, of shape (repeats, landscapes, budgets).
+        reference: Those of another contender; of the longer one, the first repeats count.
+    """
+    repeats = min(len(scores), len(reference))
+    gains = (scores[:repeats] - reference[:repeats]).mean(axis=2)
+    over_repeats = gains.mean(axis=1).std(ddof=1) / np.sqrt(repeats)
+    over_landscapes = gains.mean(axis=0).std(ddof=1) / np.sqrt(gains.shape[1])
+    return float(gains.mean()), float(over_repeats), float(over_landscapes)
+
+
+def decision(stored: Mapping[str, NDArray[np.float64]]) -> str:
+    """Which tuner the rule of `benchmarks/README.md` makes the default, as text."""
+    default = default_tuner()
+    rows, better = [], []
+    for name in stored:
+        if name in TUNERS and name != default and min(len(stored[name]), len(stored[default])) > 1:
+            gain, *errors = gain_over(stored[name], stored[default])
+            rows.append(f"{name}: {gain:+.3f} ± {errors[0]:.3f} ± {errors[1]:.3f}")
+            if gain > 2 * max(errors):
+                better.append((gain, name))
+    verdict = f"{max(better)[1]} becomes the default" if better else f"{default} stays the default"
+    return f"gain over {default}: {', '.join(rows)}; {verdict}"
 
 
 def main() -> None:
@@ -109,11 +155,17 @@ def main() -> None:
         parser.error("a standard error takes --repeats 2 or more")
     RESULTS.parent.mkdir(exist_ok=True)
     tables = usable()
+    contenders = arguments.contenders or list(CONTENDERS)
+    # Blocks in turn: what is stopped early has about as many repeats of every contender.
+    for repeats in range(BLOCK, arguments.repeats, BLOCK):
+        for name in (REFERENCE, *contenders):
+            measure(name, tables, repeats)
     reference = measure(REFERENCE, tables, arguments.repeats)
     print(f"{'tuner':20} repeats, and for {BUDGETS} runs: true score, better than {REFERENCE}")
-    for name in arguments.contenders or CONTENDERS:
+    for name in contenders:
         scores = measure(name, tables, arguments.repeats)
         print(line(name, scores, reference), flush=True)
+    print(decision(stored_scores()))
 
 
 if __name__ == "__main__":

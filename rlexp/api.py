@@ -112,6 +112,7 @@ def sweep(
     allow_drift: bool = False,
     probe: bool | None = None,
     until: str = "test",
+    tries: Strings = (),
     workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
@@ -130,6 +131,7 @@ def sweep(
         probe: Whether to measure for some seconds what a run costs; None does so for plans that
             seem to take a minute or longer.
         until: The stage to stop after: `search`, `selection` or `test`.
+        tries: Configurations to try as the next trials (`"algorithm.gamma=0.9"`).
         workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the plan and the progress.
@@ -151,6 +153,7 @@ def sweep(
         allow_drift=allow_drift,
         probe=probe,
         until=read_stage(until),
+        tries=_strings(tries),
     )
     first = () if name is None else (name,)
     words = call_words(sweep, (*first, *settings), keywords, searching=True)

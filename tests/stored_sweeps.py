@@ -15,7 +15,12 @@ from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
 from rlexp.app.sweeps.continuation import RunStates
-from rlexp.app.sweeps.request import Configurer, FolderLedger, read_sweep
+from rlexp.app.sweeps.request import (
+    Configurer,
+    FolderLedger,
+    merge_with_existing_sweep,
+    read_sweep,
+)
 from rlexp.app.sweeps.state import read_runs, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource, SweepStage
@@ -76,7 +81,9 @@ class StoredSweep:
     def go_on(self, until: SweepStage = SweepStage.TEST, runs: int | None = None) -> SweepSource:
         """Make runs until the stage ends or this number of runs exists."""
         requested = read_sweep(None, self.words, self.study)
-        write_experiment(self.paths, requested.experiment)
+        plan = requested.request.plan
+        experiment = merge_with_existing_sweep(self.paths, requested.experiment, plan)
+        write_experiment(self.paths, experiment)
         ledger = FolderLedger(
             self.paths,
             Configurer(requested, self.study, {}),
@@ -84,7 +91,7 @@ class StoredSweep:
         )
         source = restore_sweep(
             self.paths,
-            requested.experiment,
+            experiment,
             read_runs(self.paths),
             self.study,
             ledger,

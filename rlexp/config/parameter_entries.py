@@ -8,27 +8,31 @@ from rlexp.config.first_words import in_hydra_grammar
 from rlexp.config.overrides import parse_overrides
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import canonical
-from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Real, Scale, Space
+from rlexp.protocol.space import Choice, Domain, Integer, Parameter, Prior, Real, Scale, Space
 
 TAGS: Mapping[str, Scale] = {"log": "log", "flipped_log": "flipped_log"}
 """The tags of an interval and their scales; without a tag the scale is linear."""
 VALUES_HINT = (
     "write interval(low, high), int(interval(low, high)), choice(first, second) or a list"
 )
-ENTRY_KEYS = ("values", "when")
+ENTRY_KEYS = ("values", "when", "prior")
+PRIOR_KEYS = ("guess", "width")
+WIDTH = 0.25
+"""Width of a prior that names only a guess: a quarter of the range (PriorBand)."""
 MOST_CHOICES = 1_000
 """The most values of a `range(…)`; more values need an interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterEntry:
-    """A parameter as written: values in Hydra's grammar or as a list, and conditions.
+    """A parameter as written: values in Hydra's grammar or as a list, conditions, and a prior.
 
-    If `when` is None, the conditions of an earlier entry stay.
+    If `when` is None, the conditions of an earlier entry stay; the same holds for `prior`.
     """
 
     values: Any
     when: Mapping[str, tuple[Any, ...]] | None = None
+    prior: Prior | None = None
 
 
 def read_entries(space: Any) -> dict[str, ParameterEntry | None]:
@@ -76,7 +80,48 @@ def read_entry(key: str, value: Any) -> ParameterEntry | None:
             code="unknown_setting",
             key=f"sweep.space.{key}.{unknown[0]}",
         )
-    return ParameterEntry(value["values"], _conditions(key, value.get("when")))
+    prior = None if value.get("prior") is None else _prior(key, value["prior"])
+    return ParameterEntry(value["values"], _conditions(key, value.get("when")), prior)
+
+
+def _prior(key: str, written: Any) -> Prior:
+    """A prior: a guess alone, or a guess and its width."""
+    name = f"sweep.space.{key}.prior"
+    entry = written if isinstance(written, Mapping) else {"guess": written}
+    if unknown := [str(word) for word in entry if word not in PRIOR_KEYS]:
+        raise ConfigError.unknown(
+            f"{name}: unknown key {unknown[0]!r}",
+            unknown[0],
+            PRIOR_KEYS,
+            code="unknown_setting",
+            key=f"{name}.{unknown[0]}",
+        )
+    if entry.get("guess") is None:
+        raise ConfigError(f"{name} has no guess: write prior: {{guess: VALUE, width: {WIDTH}}}")
+    width = entry.get("width", WIDTH)
+    if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width <= 1:
+        raise ConfigError(
+            f"{name}.width={width} must be above 0 and at most 1: it is a share of the range",
+            code="out_of_range",
+            key=f"{name}.width",
+        )
+    return Prior(entry["guess"], float(width))
+
+
+def check_prior(key: str, domain: Domain, prior: Prior) -> Prior:
+    """The prior, if its guess is in the space.
+
+    Raises:
+        ConfigError: The guess is outside.
+    """
+    if not domain.holds(prior.guess):
+        raise ConfigError(
+            f"sweep.space.{key}.prior: guess {prior.guess} is outside of the space: {domain.text}",
+            code="out_of_range",
+            key=f"sweep.space.{key}.prior.guess",
+            allowed=[domain.text],
+        )
+    return prior
 
 
 def _dotted_entries(space: Mapping[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
@@ -243,7 +288,11 @@ def holds(value: Any, allowed: Sequence[Any]) -> bool:
     return canonical(value) in {canonical(item) for item in allowed}
 
 
-def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, Any]]) -> Space:
+def make_space(
+    domains: Mapping[str, Domain],
+    whens: Mapping[str, Mapping[str, Any]],
+    priors: Mapping[str, Prior],
+) -> Space:
     """The search space of these domains, parents before children.
 
     Raises:
@@ -252,7 +301,12 @@ def make_space(domains: Mapping[str, Domain], whens: Mapping[str, Mapping[str, A
     try:
         return Space(
             parameters=tuple(
-                Parameter(key=key, domain=domains[key], when=dict(whens[key]))
+                Parameter(
+                    key=key,
+                    domain=domains[key],
+                    when=dict(whens[key]),
+                    prior=check_prior(key, domains[key], priors[key]) if key in priors else None,
+                )
                 for key in ordered(whens)
             ),
         ).searched()

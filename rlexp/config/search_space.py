@@ -138,7 +138,8 @@ def fit_space(
             None if key.startswith(SWITCH) else _common_default(key, admitting, configurations)
         )
         domains[key] = read_domain(key, entry.values, default)
-    return make_space(domains, whens)
+    priors = {key: entry.prior for key, entry in entries.items() if entry.prior is not None}
+    return make_space(domains, whens, priors)
 
 
 def _common_default(

@@ -75,7 +75,10 @@ def _check_taken_out(key: str, entry: ParameterEntry | None, definition: Collect
 
 
 def _with_conditions(before: ParameterEntry | None, entry: ParameterEntry) -> ParameterEntry:
-    return replace(entry, when=before.when) if before and entry.when is None else entry
+    if before is None:
+        return entry
+    when = before.when if entry.when is None else entry.when
+    return replace(entry, when=when, prior=before.prior if entry.when is None else entry.prior)
 
 
 def _is_fixed(key: str, fixed: Collection[str], groups: Collection[str]) -> bool:
@@ -107,7 +110,7 @@ def drop_settled_conditions(remaining: MergedSpace, lookup: Lookup) -> dict[str,
             gone.add(key)
             continue
         open_ = {p: a for p, a in when.items() if p in entries or not _has_value(p, lookup)}
-        entries[key] = ParameterEntry(entries[key].values, open_)
+        entries[key] = replace(entries[key], when=open_)
     return {key: entry for key, entry in entries.items() if key not in gone}
 
 

@@ -45,8 +45,9 @@ def trial_line(trial: EndedTrial) -> str:
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 and not trial.imported else ""
+    origin = f" ({trial.origin.text})" if trial.origin else ""
     parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
-    return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}{parameters}"
+    return f"trial {trial.number}{default}{origin} {trial.state}{value}{best}{reason}{parameters}"
 
 
 def status_line(sweep: SweepStatus) -> str:

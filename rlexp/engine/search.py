@@ -40,7 +40,7 @@ class SearchProblem:
         every: Environment steps between two evaluations; None without evaluations.
         objectives: The objectives and their aggregate.
         default: The value of every parameter in the default configuration.
-        enqueued: The parameters of the trials after the default, which are tried first.
+        given: The configurations of the trials after the default, which are tried first.
         space: The search space; needed for `plan.stop_at_regret` only.
         root: Root of the random draws of the bound on what more trials could gain.
     """
@@ -51,7 +51,7 @@ class SearchProblem:
     every: int | None
     objectives: Objectives
     default: Mapping[str, Any]
-    enqueued: tuple[Mapping[str, Any], ...] = ()
+    given: tuple[Suggestion, ...] = ()
     space: Space | None = None
     root: int = 0
 
@@ -301,11 +301,11 @@ class Search:
         if number == 0:
             return Suggestion(self.question.default)
         suggestion = self.suggester.suggest(self.visible(self.sees(number)), number)
-        if number <= len(self.question.enqueued):
+        if number <= len(self.question.given):
             # In the place of a suggestion, and with its steps: a tuner that works in generations
             # finds the configuration among those of its first one.
             steps = None if suggestion is None else suggestion.steps
-            return Suggestion(self.question.enqueued[number - 1], steps)
+            return replace(self.question.given[number - 1], steps=steps)
         self.exhausted = suggestion is None
         if suggestion is None or suggestion.parent is None:
             return suggestion

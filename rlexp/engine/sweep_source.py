@@ -426,8 +426,30 @@ class SweepSource:
 
     def _suggest(self, number: int) -> bool:
         suggestion = self.search.suggest(number)
-        if suggestion is None:
-            return True
+        if suggestion is not None:
+            self._propose(number, suggestion)
+        return True
+
+    def enter(self, suggestion: Suggestion) -> int:
+        """Add a trial that the user proposes, after the default and the given configurations.
+
+        Suggestions of later trials depend on it as on every other trial.
+
+        Args:
+            suggestion: The configuration, at the full budget.
+
+        Returns:
+            The number of the trial.
+        """
+        question = self.search.question
+        first = [Suggestion(question.default), *question.given]
+        for number in range(len(self.search.entries), len(first)):
+            self._propose(number, first[number])
+        number = len(self.search.entries)
+        self._propose(number, suggestion)
+        return number
+
+    def _propose(self, number: int, suggestion: Suggestion) -> None:
         configuration, refused = self.ledger.configure(number, suggestion)
         parents, anew = self._find_states(suggestion, configuration)
         proposal = Proposal(
@@ -438,11 +460,11 @@ class SweepSource:
             parent=suggestion.parent,
             parents=parents,
             anew=anew,
+            origin=suggestion.origin,
         )
         # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
         self.ledger.propose(proposal, configuration)
         self._begin(proposal, configuration)
-        return True
 
     def _find_states(
         self, suggestion: Suggestion, configuration: Configuration | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlexp.records.selection import configuration_name
-from rlexp.records.trial import TrialState
+from rlexp.records.trial import TrialOrigin, TrialState
 from rlexp.text import format_count
 
 LATEST = 5
@@ -28,6 +28,8 @@ class EndedTrial:
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
         parameters: Values of the searched hyperparameters.
+        origin: Where its configuration comes from (`enqueue`, `try`, `prior` or `warm_start`); None from
+            the tuner.
     """
 
     number: int
@@ -39,6 +41,7 @@ class EndedTrial:
     scores: tuple[float, ...] = ()
     imported: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    origin: TrialOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from rlexp.protocol.spec import Parent
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, State
-from rlexp.records.trial import Trial
+from rlexp.records.trial import Trial, TrialOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Proposal:
         parents: The state from which each run continues, in order of the tuning seeds, None where
             a run begins at step 0; empty where all do.
         anew: Why runs begin at step 0 although the trial repeats another one.
+        origin: Where the configuration comes from, if not from the tuner.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Proposal:
     parent: int | None = None
     parents: tuple[Parent | None, ...] = ()
     anew: str | None = None
+    origin: TrialOrigin | None = None
 
     def parent_of(self, position: int) -> Parent | None:
         """The state from which the run on a tuning seed continues, if any."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 from rlexp.errors import ConfigError, did_you_mean
@@ -45,6 +45,15 @@ class Real:
         low, high = self._on_scale(self.low), self._on_scale(self.high)
         inside = min(max(float(value), self.low), self.high)
         return min(max((self._on_scale(inside) - low) / (high - low), 0.0), 1.0)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is in the range."""
+        return self.to_unit(value) is not None and self.low <= value <= self.high
+
+    @property
+    def text(self) -> str:
+        """The range in words."""
+        return f"{self.low:g} to {self.high:g}"
 
     def _on_scale(self, value: float) -> float:
         match self.scale:
@@ -95,6 +104,15 @@ class Integer:
         inside = min(max(float(value), self.low), self.high)
         return ((math.log(inside) if self.log else inside) - low) / (high - low)
 
+    def holds(self, value: Any) -> bool:
+        """Whether a value is in the range."""
+        return self.to_unit(value) is not None and self.low <= value <= self.high
+
+    @property
+    def text(self) -> str:
+        """The range in words."""
+        return f"{self.low:g} to {self.high:g}"
+
     def _ends(self) -> tuple[float, float]:
         # Half a unit beyond both ends, so that the end values are as probable as the others.
         low, high = self.low - 0.5, self.high + 0.5
@@ -106,13 +124,18 @@ class Choice:
     """One of several values without an order."""
 
     values: tuple[Any, ...]
+    _positions: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """The index of each value, by its JSON: tuners compare values thousands of times."""
 
     def __post_init__(self) -> None:
         """Refuse fewer than two values, and repeated values."""
         if len(self.values) < 2:
             raise ConfigError("a choice needs two values or more")
-        if len({canonical(value) for value in self.values}) < len(self.values):
+        # Compared as JSON, because `1 == True` in Python.
+        positions = {canonical(value): position for position, value in enumerate(self.values)}
+        if len(positions) < len(self.values):
             raise ConfigError("a choice names a value twice")
+        object.__setattr__(self, "_positions", positions)
 
     def from_unit(self, share: float) -> Any:
         """The value at a fraction in [0, 1], which is divided into equal parts, one per value."""
@@ -124,12 +147,18 @@ class Choice:
         position = self.position(value)
         return None if position is None else (position + 0.5) / len(self.values)
 
+    def holds(self, value: Any) -> bool:
+        """Whether a value is one of the values."""
+        return self.position(value) is not None
+
+    @property
+    def text(self) -> str:
+        """The values in words."""
+        return ", ".join(map(str, self.values))
+
     def position(self, value: Any) -> int | None:
         """The index of a value among the choices; None if it is not one of them."""
-        # Compared as JSON, because `1 == True` in Python.
-        texts = [canonical(choice) for choice in self.values]
-        text = canonical(value)
-        return texts.index(text) if text in texts else None
+        return self._positions.get(canonical(value))
 
 
 Domain = Real | Integer | Choice
@@ -142,6 +171,21 @@ def _check_ends(low: float, high: float) -> None:
         raise ConfigError(f"a range must go up: {low:g} is not below {high:g}")
 
 
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A guess of the best value of a parameter, and how sure it is.
+
+    Attributes:
+        guess: The value.
+        width: For a range, the standard deviation around the guess as a share of the range, on its
+            scale. For a choice, the probability that the guess is not used and every value is equally
+            likely. In (0, 1].
+    """
+
+    guess: Any
+    width: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A key of the configuration that is tuned.
@@ -151,18 +195,27 @@ class Parameter:
         domain: The possible values.
         when: Conditions: the parameter is active only if each of these parameters has one of the
             given values.
+        prior: What the user expects; None without a guess.
     """
 
     key: str
     domain: Domain
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    prior: Prior | None = None
+    _allowed: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
+    """The values of `when` as JSON."""
+
+    def __post_init__(self) -> None:
+        """Write the conditions as JSON once: `is_active` is called thousands of times."""
+        allowed = {key: frozenset(map(canonical, values)) for key, values in self.when.items()}
+        object.__setattr__(self, "_allowed", allowed)
 
     def is_active(self, values: Mapping[str, Any]) -> bool:
         """Whether the parameter is active, given the values of the parameters before it."""
         return all(
             # Compared as JSON, because `1 == True` in Python.
-            key in values and canonical(values[key]) in {canonical(v) for v in allowed}
-            for key, allowed in self.when.items()
+            key in values and canonical(values[key]) in allowed
+            for key, allowed in self._allowed.items()
         )
 
     @property
@@ -240,6 +293,7 @@ class Space:
                 "key": p.key,
                 **_plain_domain(p.domain),
                 **({"when": {k: list(v) for k, v in p.when.items()}} if p.when else {}),
+                **({"prior": asdict(p.prior)} if p.prior else {}),
             }
             for p in self.parameters
         ]
@@ -257,6 +311,7 @@ class Space:
                     key=parameter["key"],
                     domain=_domain(parameter),
                     when={k: tuple(v) for k, v in parameter.get("when", {}).items()},
+                    prior=Prior(**parameter["prior"]) if "prior" in parameter else None,
                 )
                 for parameter in parameters
             ),

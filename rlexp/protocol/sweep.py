@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.earlier_sweeps import EarlierSweep
 from rlexp.protocol.identity import Plain, identifying, short_name
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
@@ -27,7 +28,7 @@ Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
 
-LATER = ("continuation", "screening_episodes", "enqueue", "stop_at_regret")
+LATER = ("continuation", "screening_episodes", "enqueue", "warm_start", "stop_at_regret")
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -62,6 +63,7 @@ class SweepPlan:
             from their states; null: each run begins at step 0, as in older sweeps.
         enqueue: Configurations that are tried first, as values of the searched parameters; a parameter
             that an entry leaves out has its default.
+        warm_start: Earlier sweeps over the same parameters, whose trials inform the search.
         stop_at_regret: The search ends when more trials could gain at most this much, in units of the
             objective; null: the limits alone end it.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
@@ -84,6 +86,7 @@ class SweepPlan:
     continuation: bool | None = None
     screening_episodes: Annotated[int, Ge(1)] | None = None
     enqueue: tuple[Mapping[str, Any], ...] | None = None
+    warm_start: str | tuple[str, ...] | None = None
     stop_at_regret: Annotated[float, Interval(gt=0, lt=inf)] | None = None
 
     def __post_init__(self) -> None:
@@ -122,6 +125,12 @@ class SweepPlan:
         """The objectives; the first one takes precedence."""
         return self.objective if isinstance(self.objective, tuple) else (self.objective,)
 
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The names of the earlier sweeps."""
+        names = self.warm_start or ()
+        return (names,) if isinstance(names, str) else names
+
     def definition(self) -> dict[str, Any]:
         """The settings that a later command may not change."""
         return {k: value for k, value in self.plain().items() if k not in OF_THE_COMMAND}
@@ -131,6 +140,8 @@ class SweepPlan:
         settings = {**asdict(self), "objective": list(self.objectives)}
         if self.enqueue is not None:
             settings["enqueue"] = [dict(parameters) for parameters in self.enqueue]
+        if self.warm_start is not None:
+            settings["warm_start"] = list(self.earlier)
         return {k: v for k, v in settings.items() if k not in LATER or v is not None}
 
 
@@ -141,13 +152,25 @@ def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The search for the configurations of an experiment; `plan.lag` is always a number here."""
+    """The search for the configurations of an experiment; `plan.lag` is always a number here.
+
+    Attributes:
+        name: The name of the definition, or empty.
+        space: The search space.
+        tuner: The settings of the tuner.
+        pruner: The settings of the pruner.
+        plan: The settings of the search.
+        guess: The configuration of the guesses of all priors; None without a prior.
+        earlier: What was taken over from the sweeps that `plan.warm_start` names.
+    """
 
     name: str
     space: Space
     tuner: Plain
     pruner: Plain
     plan: SweepPlan
+    guess: Mapping[str, Any] | None = None
+    earlier: tuple[EarlierSweep, ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -163,6 +186,8 @@ class Sweep:
             "tuner": self.tuner,
             "pruner": self.pruner,
             "plan": plan,
+            **({} if self.guess is None else {"guess": dict(self.guess)}),
+            **({"earlier": [sweep.plain() for sweep in self.earlier]} if self.earlier else {}),
         }
 
     @classmethod
@@ -175,12 +200,16 @@ class Sweep:
         plan = {**mapping["plan"], "objective": tuple(mapping["plan"]["objective"])}
         if plan.get("enqueue") is not None:
             plan["enqueue"] = tuple(plan["enqueue"])
+        if plan.get("warm_start") is not None:
+            plan["warm_start"] = tuple(plan["warm_start"])
         return cls(
             name=mapping["name"],
             space=Space.from_plain(mapping["space"]),
             tuner=mapping["tuner"],
             pruner=mapping["pruner"],
             plan=SweepPlan(**plan),
+            guess=mapping.get("guess"),
+            earlier=tuple(map(EarlierSweep.from_plain, mapping.get("earlier", ()))),
         )
 
     def definition(self) -> dict[str, Any]:

@@ -18,6 +18,28 @@ class TrialState(StrEnum):
     FAILED = "failed"
 
 
+class TrialOrigin(StrEnum):
+    """Where the configuration of a trial comes from, if not from the tuner alone."""
+
+    ENQUEUED = "enqueue"
+    TRIED = "try"
+    PRIOR = "prior"
+    EARLIER = "warm_start"
+
+    @property
+    def text(self) -> str:
+        """The origin in words."""
+        return ORIGINS[self]
+
+
+ORIGINS = {
+    TrialOrigin.ENQUEUED: "from sweep.enqueue",
+    TrialOrigin.TRIED: "from --try",
+    TrialOrigin.PRIOR: "from the prior",
+    TrialOrigin.EARLIER: "from an earlier sweep",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """A finished trial as a tuner sees it; it can be built from tuning runs only.

@@ -12,6 +12,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, TUNED, Selection
+from rlexp.records.trial import TrialOrigin
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
@@ -38,6 +39,7 @@ class StoredTrial:
             a run begins at step 0; empty where all do.
         anew: Why runs begin at step 0 although the trial repeats another one; None without such runs.
         seconds: Time in seconds that the tuner took to suggest it.
+        origin: Where the configuration comes from, if not from the tuner.
     """
 
     number: int
@@ -49,6 +51,7 @@ class StoredTrial:
     parents: tuple[Parent | None, ...] = ()
     anew: str | None = None
     seconds: float = 0.0
+    origin: TrialOrigin | None = None
 
     def plain(self) -> dict[str, Any]:
         """The JSON object of the trial in `trials.jsonl`."""
@@ -61,6 +64,7 @@ class StoredTrial:
             "refused": self.refused,
             "parent": self.parent,
             **self._beginnings(),
+            **({} if self.origin is None else {"origin": str(self.origin)}),
             "seconds": self.seconds,
         }
 
@@ -126,6 +130,7 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
             parent=document["parent"],
             parents=tuple(p if p is None else Parent(**p) for p in document.get("parents", ())),
             anew=document.get("anew"),
+            origin=TrialOrigin(document["origin"]) if "origin" in document else None,
             seconds=float(document["seconds"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError) as error:

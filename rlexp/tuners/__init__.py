@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rlexp.protocol.earlier_sweeps import EarlierTrial
 from rlexp.protocol.space import Space
-from rlexp.records.trial import Trial
+from rlexp.records.trial import Trial, TrialOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +14,14 @@ class Suggestion:
     """A configuration to try: values of the parameters and environment steps.
 
     `steps` is None for the full budget. `parent` is the number of the trial whose configuration
-    is run again with more steps, if any.
+    is run again with more steps, if any. `origin` says where the configuration comes from, if not
+    from the tuner.
     """
 
     parameters: Mapping[str, Any]
     steps: int | None = None
     parent: int | None = None
+    origin: TrialOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +33,14 @@ class Problem:
         objectives: Number of objectives of each trial; all are maximised.
         steps: Environment steps of a run at the full budget.
         seed: The seed of all random draws of the tuner.
+        earlier: Trials of earlier sweeps over the same parameters.
     """
 
     space: Space
     objectives: int
     steps: int
     seed: int
+    earlier: tuple[EarlierTrial, ...] = ()
 
 
 class Suggester(Protocol):

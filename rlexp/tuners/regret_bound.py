@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
-from rlexp.stats.sensitivity.regression_forest import UnitGrid, bagged, grow, predict
+from rlexp.stats.sensitivity.regression_forest import ForestPredictor, UnitGrid, bagged, grow
 from rlexp.tuners.smac import ConditionalCube, model_values
 
 Numbers = NDArray[np.float64]
@@ -109,5 +109,9 @@ def trial_forest(
     grid = UnitGrid(cube.cells(cube.points(latest)), cube.sizes)
     forest = grow(grid, values, bagged(np.arange(len(values)), TREES, generator))
     drawn = cube.cells(generator.random((POINTS, len(cube.sizes))))
-    prediction = predict(forest, grid, values, np.concatenate([grid.cells, drawn]))
-    return TrialForest(prediction.mean, np.sqrt(prediction.between), len(latest))
+    predictor, cells = (
+        ForestPredictor.of(forest, grid, values),
+        np.concatenate([grid.cells, drawn]),
+    )
+    deviation = np.sqrt(predictor.between_trees(cells))
+    return TrialForest(predictor.predict(cells).mean, deviation, len(latest))

@@ -1,7 +1,7 @@
 """Bayesian optimisation with a random forest, as in SMAC."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from typing import Annotated, ClassVar
@@ -14,7 +14,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity, canonical
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
 from rlexp.records.trial import Trial, TrialState
-from rlexp.stats.sensitivity.regression_forest import UnitGrid, bagged, grow, predict
+from rlexp.stats.sensitivity.regression_forest import ForestPredictor, UnitGrid, bagged, grow
 from rlexp.tuners import Problem, Suggester, Suggestion
 from rlexp.tuners.unit_cube import check_sobol_point, random_point, sobol_point, trial_generator
 
@@ -44,6 +44,10 @@ class SMAC:
     suggestions between the others. Scores enter as normal scores of their ranks, so that the scale of
     the returns has no influence. Pruned trials rank at the lower quartile of the complete ones, failed
     trials below all others. An inactive parameter has a cell of its own.
+
+    Trials of earlier sweeps enter as normal scores of their standings. They take the place of the
+    points at the start, and each tree draws as many of them as there were such points: the more
+    trials the sweep has, the less they count.
 
     Attributes:
         startup: Number of first trials that are points of a Sobol' sequence.
@@ -78,6 +82,7 @@ class SMAC:
 class _ForestSuggester:
     tuner: SMAC
     problem: Problem
+    _encodings: "dict[int, EncodedTrial]" = field(default_factory=dict)
 
     @cached_property
     def cube(self) -> "ConditionalCube":
@@ -93,14 +98,15 @@ class _ForestSuggester:
         """The point of the greatest expected improvement; at the start, a Sobol' point."""
         space, seed = self.problem.space, self.problem.seed
         observed = self._observed(trials)
-        enough = len(observed) >= self.tuner.startup and any(map(_is_scored, observed))
-        if number <= self.tuner.startup or not enough:
+        startup = 1 if self.problem.earlier else self.tuner.startup
+        enough = len(observed) >= startup and any(map(is_scored, observed))
+        if number <= startup or not enough:
             point = sobol_point(len(space.parameters), seed, number)
             return Suggestion(space.decode(point.tolist()))
         generator = trial_generator(seed, number)
         if generator.random() < self.tuner.random:
             return Suggestion(space.decode(generator.random(len(space.parameters)).tolist()))
-        tried = {canonical(trial.parameters) for trial in observed}
+        tried = {self._encoded(trial).key for trial in observed}
         for point in self._promising(observed, generator):
             parameters = space.decode(point.tolist())
             if canonical(parameters) not in tried:
@@ -113,16 +119,47 @@ class _ForestSuggester:
         full = [trial for trial in trials if trial.steps >= self.problem.steps]
         return sorted(full, key=lambda trial: trial.number)[-MOST_TRIALS:]
 
+    @cached_property
+    def _earlier(self) -> tuple[Numbers, Numbers]:
+        """Points and normal scores of the trials of earlier sweeps."""
+        from scipy.special import ndtri
+
+        rows = [self.problem.space.encode(trial.parameters) for trial in self.problem.earlier]
+        standings = [trial.standing for trial in self.problem.earlier]
+        return np.array(rows, dtype=np.float64), np.asarray(ndtri(standings), dtype=np.float64)
+
+    def _drawn_earlier(self, generator: np.random.Generator) -> NDArray[np.intp]:
+        """The earlier trials that each tree draws, of shape (trees, startup)."""
+        size = (self.tuner.trees, self.tuner.startup)
+        return generator.integers(len(self.problem.earlier), size=size)
+
+    def _encoded(self, trial: Trial) -> "EncodedTrial":
+        """A trial in the form of the model; each is encoded once."""
+        encoded = self._encodings.get(trial.number)
+        if encoded is None or encoded.trial is not trial:
+            point = self.cube.points([trial])[0]
+            encoded = EncodedTrial(trial, point, canonical(trial.parameters))
+            self._encodings[trial.number] = encoded
+        return encoded
+
     def _promising(self, trials: Sequence[Trial], generator: np.random.Generator) -> Numbers:
         """Candidates by expected improvement, the greatest first, of shape (points, parameters)."""
-        points = self.cube.points(trials)
+        points = np.array([self._encoded(trial).point for trial in trials])
         values = normal_scores(model_values(trials))
+        best_value, draws = (
+            values.max(),
+            bagged(np.arange(len(values)), self.tuner.trees, generator),
+        )
+        if self.problem.earlier:
+            draws = np.concatenate([draws, len(values) + self._drawn_earlier(generator)], axis=1)
+            points = np.concatenate([points, self._earlier[0]])
+            values = np.concatenate([values, self._earlier[1]])
         grid = UnitGrid(self.cube.cells(points), self.cube.sizes)
-        forest = grow(grid, values, bagged(np.arange(len(values)), self.tuner.trees, generator))
+        predictor = ForestPredictor.of(grow(grid, values, draws), grid, values)
 
         def improvement(candidates: Numbers) -> Numbers:
-            prediction = predict(forest, grid, values, self.cube.cells(candidates))
-            return log_expected_improvement(prediction.mean, prediction.variance, values.max())
+            prediction = predictor.predict(self.cube.cells(candidates))
+            return log_expected_improvement(prediction.mean, prediction.variance, best_value)
 
         best = np.argsort(-values, kind="stable")[:CENTRES]
         drawn = generator.random((self.tuner.candidates, points.shape[1]))
@@ -136,6 +173,15 @@ class _ForestSuggester:
         # Points of the same leaves have the same improvement: their order is random.
         order = generator.permutation(len(candidates))
         return np.asarray(candidates[order][np.argsort(-gains[order], kind="stable")])
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTrial:
+    """A trial with its point in the unit cube and its parameters as canonical JSON."""
+
+    trial: Trial
+    point: Numbers
+    key: str
 
 
 @dataclass(frozen=True)
@@ -178,14 +224,19 @@ class ConditionalCube:
 
     def _active(self, points: Numbers) -> NDArray[np.bool_]:
         active = np.ones(points.shape, dtype=np.bool_)
-        for d, parameter in enumerate(self.space.parameters):
-            for parent, allowed in self._conditions(parameter):
+        for d, conditions in enumerate(self._conditions):
+            for parent, allowed in conditions:
                 size = self.sizes[parent] - 1
                 position = np.minimum(np.floor(np.nan_to_num(points[:, parent]) * size), size - 1)
                 active[:, d] &= active[:, parent] & np.isin(position, allowed)
         return active
 
-    def _conditions(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
+    @cached_property
+    def _conditions(self) -> list[list[tuple[int, list[int]]]]:
+        """The conditions of each parameter."""
+        return [self._conditions_of(parameter) for parameter in self.space.parameters]
+
+    def _conditions_of(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
         """The number of each parameter that decides, and the positions of its allowed choices."""
         keys = self.space.keys
         conditions = []
@@ -203,7 +254,7 @@ def model_values(trials: Sequence[Trial]) -> Numbers:
     Args:
         trials: At least one of them is complete with a finite value.
     """
-    finite = [_is_scored(trial) for trial in trials]
+    finite = [is_scored(trial) for trial in trials]
     seen = np.array(
         [t.values[0] for t, is_finite in zip(trials, finite, strict=True) if is_finite]
     )
@@ -213,7 +264,7 @@ def model_values(trials: Sequence[Trial]) -> Numbers:
     return values
 
 
-def _is_scored(trial: Trial) -> bool:
+def is_scored(trial: Trial) -> bool:
     """Whether a trial is complete; a value that is not finite comes from a diverged training."""
     return bool(trial.values) and isfinite(trial.values[0])
 

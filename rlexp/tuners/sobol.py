@@ -7,7 +7,7 @@ from typing import ClassVar
 from rlexp.protocol.identity import Identity
 from rlexp.records.trial import Trial
 from rlexp.tuners import Problem, Suggester, Suggestion
-from rlexp.tuners.unit_cube import check_sobol_point, sobol_point
+from rlexp.tuners.unit_cube import SobolPoints, check_sobol_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,13 @@ class SobolSequence:
             ConfigError: The space has more parameters than the sequence has dimensions.
         """
         check_sobol_point(len(problem.space.parameters), 1)
-        return _SobolSuggester(problem)
+        return _SobolSuggester(problem, SobolPoints(len(problem.space.parameters), problem.seed))
 
 
 @dataclass(frozen=True, slots=True)
 class _SobolSuggester:
     problem: Problem
+    points: SobolPoints
 
     def needs(self, number: int) -> int:
         """0: points do not depend on trials."""
@@ -42,7 +43,4 @@ class _SobolSuggester:
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion:
         """The point of the sequence with this number."""
         del trials
-        space = self.problem.space
-        return Suggestion(
-            space.decode(sobol_point(len(space.parameters), self.problem.seed, number).tolist())
-        )
+        return Suggestion(self.problem.space.decode(self.points.point(number).tolist()))

@@ -1,5 +1,8 @@
 """Random and quasi-random points of the unit cube, by trial number."""
 
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,12 +50,47 @@ def sobol_point(dimensions: int, seed: int, number: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: The sequence has fewer dimensions or fewer points.
     """
-    check_sobol_point(dimensions, number)
-    from scipy.stats.qmc import Sobol
+    return SobolPoints(dimensions, seed, most=1).point(number)
 
-    sequence = Sobol(dimensions, scramble=True, seed=trial_generator(seed, SCRAMBLING_STREAM))
-    # In a fresh sequence, SciPy skips n − 1 points after the first, which is −1 for n = 0.
-    if number > 1:
-        sequence.fast_forward(number - 1)
-    point: NDArray[np.float64] = sequence.random(1)[0]
-    return point
+
+@dataclass(slots=True)
+class SobolPoints:
+    """The points of a scrambled Sobol' sequence; those that follow each other are computed together.
+
+    Attributes:
+        dimensions: Number of dimensions.
+        seed: The seed of the scrambling.
+        most: Number of points that are computed at a time.
+    """
+
+    dimensions: int
+    seed: int
+    most: int = 64
+    _first: int = 1
+    _block: NDArray[np.float64] | None = None
+
+    def point(self, number: int) -> NDArray[np.float64]:
+        """Point `number`, from 1, of shape (dimensions,).
+
+        Raises:
+            ConfigError: The sequence has fewer dimensions or fewer points.
+        """
+        check_sobol_point(self.dimensions, number)
+        first = number - (number - 1) % self.most
+        if self._block is None or first != self._first:
+            self._first, self._block = first, self._points(first)
+        return np.asarray(self._block[number - first])
+
+    def _points(self, first: int) -> NDArray[np.float64]:
+        from scipy.stats.qmc import Sobol
+
+        generator = trial_generator(self.seed, SCRAMBLING_STREAM)
+        sequence = Sobol(self.dimensions, scramble=True, seed=generator)
+        # In a fresh sequence, SciPy skips n − 1 points after the first, which is −1 for n = 0.
+        if first > 1:
+            sequence.fast_forward(first - 1)
+        with warnings.catch_warnings():
+            # SciPy warns where the number of points is no power of 2.
+            warnings.simplefilter("ignore", UserWarning)
+            points: NDArray[np.float64] = sequence.random(min(self.most, MAX_POINTS + 1 - first))
+        return points

@@ -6,6 +6,7 @@ import pytest
 from landscape_baselines import Baseline, baseline_winners
 from landscape_searches import SearchDraws, most_screened, screened_rows, two_stage_winner
 from landscape_table import load
+from landscape_tuners import decision, default_tuner, gain_over
 from landscapes import Contender
 
 LANDSCAPE = load("cc_acrobot_dqn")
@@ -34,3 +35,18 @@ def test_baselines_find_good_configurations(seeds: int, hyperband: bool) -> None
     winners = baseline_winners(Baseline(seeds, hyperband), draws, (48, 96))
     assert winners == baseline_winners(Baseline(seeds, hyperband), draws, (48, 96))
     assert winners[1] > float(np.median(draws.test))
+
+
+def test_the_default_tuner_needs_two_standard_errors() -> None:
+    """A tuner becomes the default by a gain beyond two standard errors of both kinds, and only then."""
+    generator = np.random.default_rng(0)
+    scores = generator.normal(1.0, 0.1, (20, 10, 3))
+    clear = scores + 0.05 + generator.normal(0.0, 0.01, (20, 10, 1))
+    # Better on one landscape only.
+    lucky = scores + np.where(np.arange(10) == 3, 0.5, 0.0)[:, np.newaxis]
+    default = default_tuner()
+    assert decision({default: scores, "smac": clear[:9]}).endswith("smac becomes the default")
+    assert decision({default: scores, "sobol": lucky}).endswith(f"{default} stays the default")
+    assert decision({default: scores, "gp": clear}).endswith(f"{default} stays the default")
+    gain, over_repeats, over_landscapes = gain_over(lucky, scores)
+    assert [0.05, 0.0, 0.05] == pytest.approx([gain, over_repeats, over_landscapes], abs=1e-9)

@@ -6,9 +6,21 @@ from statistics import mean
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from searches import BRANCHED, MIXED, NUMERIC, SPACES, STEPS, best, complete, drawn, problem
+from searches import (
+    BRANCHED,
+    MIXED,
+    NUMERIC,
+    SPACES,
+    STEPS,
+    best,
+    complete,
+    drawn,
+    problem,
+    value,
+)
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.earlier_sweeps import EarlierTrial
 from rlexp.protocol.space import Choice, Parameter, Space
 from rlexp.records.trial import Trial, TrialState
 from rlexp.tuners.random import RandomSearch
@@ -164,3 +176,29 @@ def test_inactive_parameters_have_a_cell_of_their_own() -> None:
         active = BRANCHED.decode(point.tolist())
         assert [key in active for key in BRANCHED.keys] == (row > 0).tolist()
     assert (cells < np.array(cube.sizes)).all()
+
+
+def earlier(count: int = 40) -> tuple[EarlierTrial, ...]:
+    """Trials of an earlier sweep whose standings are those of the objective."""
+    tried = [drawn(NUMERIC, number, seed=5) for number in range(count)]
+    order = sorted(tried, key=lambda values: value(NUMERIC, values))
+    return tuple(EarlierTrial(values, (i + 0.5) / count) for i, values in enumerate(order))
+
+
+def test_earlier_trials_inform_the_forest() -> None:
+    """With trials of an earlier sweep on the same task, the first suggestions are better than without."""
+    informed = replace(problem(NUMERIC), earlier=earlier())
+    means = [
+        mean(best(GREEDY, replace(p, seed=seed), 8) for seed in range(8))
+        for p in (informed, problem(NUMERIC))
+    ]
+    assert means[0] > means[1] / 2
+
+
+def test_earlier_trials_count_less_and_less() -> None:
+    """Earlier trials that say the opposite cost little once the sweep has many trials of its own."""
+    opposite = tuple(replace(t, standing=1 - t.standing) for t in earlier())
+    misled = replace(problem(NUMERIC), earlier=opposite)
+    ended = mean(best(TUNER, replace(misled, seed=seed), 40) for seed in range(4))
+    at_random = mean(best(RandomSearch(), problem(NUMERIC, seed=seed), 40) for seed in range(4))
+    assert ended > at_random

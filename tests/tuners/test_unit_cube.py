@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy.stats.qmc import Sobol
 
 from rlexp.errors import ConfigError
-from rlexp.tuners.unit_cube import SCRAMBLING_STREAM, random_point, sobol_point, trial_generator
+from rlexp.tuners.unit_cube import (
+    SCRAMBLING_STREAM,
+    SobolPoints,
+    random_point,
+    sobol_point,
+    trial_generator,
+)
 
 
 def test_random_points_are_uniform_and_independent() -> None:
@@ -58,3 +64,10 @@ def test_limits_of_the_sequence_are_enforced(dimensions: int, number: int) -> No
     """The error for too many parameters or points names another tuner."""
     with pytest.raises(ConfigError, match=r"21,201 parameters .* choose tuner=random$"):
         sobol_point(dimensions, 0, number)
+
+
+def test_points_of_a_block_are_those_that_are_computed_alone() -> None:
+    """A Sobol' point has the same bits whether it is computed alone or with its neighbours."""
+    points = SobolPoints(3, 7, most=8)
+    for number in (1, 7, 8, 9, 16, 17, 3):
+        assert sobol_point(3, 7, number).tolist() == points.point(number).tolist()

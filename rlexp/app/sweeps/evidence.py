@@ -123,6 +123,7 @@ def _trial(
         spent=spent,
         runs=tuple(r.spec.name for r in records.values()),
         reason=trial_reason(entry),
+        origin=entry.proposal.origin,
     )
 
 

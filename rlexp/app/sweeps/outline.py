@@ -70,7 +70,7 @@ def outline_of(
         parameters=tuple(definition.space.keys),
         trials=plan.trials,
         trials_ended=sum(1 for e in sweeping.search.entries if e.trial is not None),
-        enqueued=len(plan.enqueue or ()),
+        enqueued=len(question.given),
         allocation=plan.allocation,
         screening_seeds=question.screening,
         screening_episodes=plan.screening_episodes,

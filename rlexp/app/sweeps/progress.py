@@ -220,6 +220,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             reason=trial_reason(entry),
             best=leads,
             imported=sweeping.search.recorded,
+            origin=entry.proposal.origin,
         )
 
 

@@ -26,10 +26,11 @@ from rlexp.app.execution.request import (
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
+from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
-from rlexp.config.enqueued import enqueued_parameters
+from rlexp.config.enqueued import enqueued_parameters, guess_parameters
 from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.config.sweep_checks import check_sweep, largest_trials
@@ -225,6 +226,7 @@ class FolderLedger:
             parent=proposal.parent,
             parents=proposal.parents,
             anew=proposal.anew,
+            origin=proposal.origin,
             seconds=self.thinking[-1].last if self.thinking and proposal.number else 0.0,
         )
         append_trial(self.paths, trial)
@@ -311,10 +313,7 @@ def _with_current_parts(existing: Experiment, requested: Experiment) -> Experime
 def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
     sweep = experiment.sweep
     assert sweep is not None
-    grown = Sweep(
-        name=sweep.name, space=sweep.space, tuner=sweep.tuner, pruner=sweep.pruner, plan=plan
-    )
-    return replace(experiment, sweep=grown)
+    return replace(experiment, sweep=replace(sweep, plan=plan))
 
 
 def _check_same(
@@ -434,12 +433,14 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
             tuner=_recorded_plug_in("tuner", request.tuner, workspace),
             pruner=_recorded_plug_in("pruner", request.pruner, workspace),
             plan=plan,
+            guess=guess_parameters(request, workspace.allowed),
         ),
     )
     experiment_name = root.experiment or name or derive_name(experiment)
     continued = replace(plan, continuation=_continuation(request, workspace))
     named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
     _check_direction(named, workspace)
+    named = _from_earlier(named, request, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
     return RequestedSweep(
         experiment=named,
@@ -450,6 +451,21 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         trackers=trackers,
         parts=parts,
     )
+
+
+def _from_earlier(named: Experiment, request: SweepRequest, workspace: Workspace) -> Experiment:
+    """The sweep with what it takes over from earlier ones.
+
+    A sweep that has begun holds that already: the earlier ones may be gone or have grown since.
+
+    Raises:
+        ConfigError: An earlier sweep does not fit.
+    """
+    if workspace.layout.experiment(named.name).definition.exists():
+        return named
+    assert named.sweep is not None
+    earlier = read_earlier(request, named.name, workspace)
+    return replace(named, sweep=replace(named.sweep, earlier=earlier))
 
 
 def _continuation(request: SweepRequest, workspace: Workspace) -> bool | None:

@@ -16,21 +16,24 @@ from rlexp.engine.sweep_source import DecisionLog, SweepSource, SweepStage
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError, RlexpError
 from rlexp.exchange.database import Database
+from rlexp.protocol.earlier_sweeps import best_of
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.identity import short_name
+from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.protocol.sweep import Sweep
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.records.stream import CandidateVerdict, StreamRegister
-from rlexp.records.trial import Trial, TrialState
+from rlexp.records.trial import Trial, TrialOrigin, TrialState
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import StoredRun
 from rlexp.store.streams import read_stream
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
+from rlexp.tuners.prior import with_prior
 
 FINITE_TUNER = "grid"
 """The tuner with a finite number of suggestions, which depends on no trial."""
@@ -147,7 +150,8 @@ def restore_sweep(
         return _imported_sweep(paths, experiment, runs, ledger)
     if experiment.sweep is not None and experiment.sweep.is_stream:
         return _stream(paths, experiment, runs, ledger)
-    suggester = _tuner(experiment, workspace).open(_problem(experiment))
+    problem = _problem(experiment)
+    suggester = with_prior(_tuner(experiment, workspace).open(problem), problem)
     sweep = experiment.sweep
     assert sweep is not None
     pruner = build(sweep.pruner, "pruner", workspace.allowed)
@@ -262,10 +266,24 @@ def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> 
             score_minimised=default.lower_is_better,
         ),
         default=parameters,
-        enqueued=sweep.plan.enqueue or (),
+        given=given_configurations(sweep),
         space=sweep.space,
         root=experiment.seeds.root,
     )
+
+
+def given_configurations(sweep: Sweep) -> tuple[Suggestion, ...]:
+    """The configurations that a sweep tries after the default: given ones, the guess, earlier ones."""
+    enqueued = [
+        Suggestion(values, origin=TrialOrigin.ENQUEUED) for values in sweep.plan.enqueue or ()
+    ]
+    guess = [] if sweep.guess is None else [Suggestion(sweep.guess, origin=TrialOrigin.PRIOR)]
+    earlier = [Suggestion(v, origin=TrialOrigin.EARLIER) for v in best_of(sweep.earlier)]
+    given: dict[str, Suggestion] = {}
+    for suggestion in (*enqueued, *guess, *earlier):
+        given.setdefault(canonical(suggestion.parameters), suggestion)
+    # A sweep may enqueue a configuration twice, and older ones hold both trials.
+    return (*enqueued, *list(given.values())[len(enqueued) :])
 
 
 def proposal_of(trial: StoredTrial) -> Proposal:
@@ -278,6 +296,7 @@ def proposal_of(trial: StoredTrial) -> Proposal:
         parent=trial.parent,
         parents=trial.parents,
         anew=trial.anew,
+        origin=trial.origin,
     )
 
 
@@ -311,4 +330,5 @@ def _problem(experiment: Experiment) -> Problem:
         objectives=len(sweep.plan.objectives),
         steps=experiment.default.budget.steps,
         seed=experiment.seeds.root,
+        earlier=tuple(trial for earlier in sweep.earlier for trial in earlier.trials),
     )

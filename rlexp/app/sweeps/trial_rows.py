@@ -7,7 +7,18 @@ from rlexp.app.data_frames import DataRow
 from rlexp.reports.evidence.sweeps import SweepEvidence
 
 TRIAL_COLUMNS = (
-    *("experiment", "trial", "state", "value", "n", "steps", "spent", "winner", "reason"),
+    *(
+        "experiment",
+        "trial",
+        "state",
+        "value",
+        "n",
+        "steps",
+        "spent",
+        "winner",
+        "reason",
+        "origin",
+    ),
 )
 """The first columns of a data frame with a row for each trial; its hyperparameters follow."""
 
@@ -33,6 +44,7 @@ def trial_rows(sweep: SweepEvidence) -> Iterator[DataRow]:
             "spent": trial.spent,
             "winner": trial.number == winner,
             "reason": trial.reason,
+            "origin": None if trial.origin is None else str(trial.origin),
             **{f"objective.{name}": value for name, value in values},
             **trial.parameters,
         }

@@ -54,6 +54,14 @@ def sweep(
             help="Stop after this stage: search, selection or test.",
         ),
     ] = "test",
+    tries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="WORDS",
+            help="Try this configuration as the next trial: algorithm.gamma=0.9. Repeatable.",
+        ),
+    ] = None,
     allow_drift: AllowDrift = False,
     probe: Probe = None,
     allow_import: AllowImport = None,
@@ -75,6 +83,7 @@ def sweep(
         allow_drift=allow_drift,
         probe=probe,
         until=read_stage(until),
+        tries=tuple(tries or ()),
     )
     console = console_for(as_json=as_json, quiet=quiet)
     workspace = current_workspace(allow_import)

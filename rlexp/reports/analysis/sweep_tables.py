@@ -9,6 +9,7 @@ from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.records.selection import DEFAULT, TUNED, configuration_name
+from rlexp.records.trial import TrialOrigin
 from rlexp.reports.drawing.blocks import (
     Block,
     PointSeries,
@@ -85,6 +86,9 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
         yield "final episodes of a screening run", str(plan.screening_episodes)
     if plan.enqueue:
         yield "configurations tried first", str(len(plan.enqueue))
+    if sweep.definition.earlier:
+        yield "begun from the trials of", join_names([e.name for e in sweep.definition.earlier])
+    yield from _origins(sweep)
     yield "tuning seeds", _seeds(sweep.tuning_seeds)
     yield "selection seeds", _seeds(sweep.selection_seeds)
     again = f"{plan.finalists} at most, scored again on the selection seeds"
@@ -97,6 +101,14 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
             "lag",
             f"a trial is suggested without results of the {format_count(plan.lag, 'trial')} before it",
         )
+
+
+def _origins(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
+    """The trials whose configurations do not come from the tuner alone."""
+    for origin in TrialOrigin:
+        numbers = [t.number for t in sweep.trials if t.origin is origin]
+        if numbers:
+            yield f"configurations {origin.text}", f"trials {format_ranges(numbers)}"
 
 
 def _end_of_search(limit: float, bound: float | None) -> str:
@@ -116,10 +128,16 @@ def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
         ]
         yield (
             parameter.key,
-            range_in_words(parameter.domain),
+            range_in_words(parameter.domain) + _prior_in_words(parameter),
             " and ".join(conditions) or None,
             value_of(parameter, default),
         )
+
+
+def _prior_in_words(parameter: Parameter) -> str:
+    """The guess of a parameter and its width; nothing without a prior."""
+    prior = parameter.prior
+    return "" if prior is None else f"; guess {shown(prior.guess)}, width {prior.width:g}"
 
 
 def _seeds(seeds: tuple[int, ...]) -> str:

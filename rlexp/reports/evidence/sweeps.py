@@ -9,6 +9,7 @@ from typing import Any
 from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
 from rlexp.protocol.sweep import MINIMISED, Sweep
 from rlexp.records.selection import Selection
+from rlexp.records.trial import TrialOrigin
 from rlexp.stats.interval import Interval
 from rlexp.text import format_count
 
@@ -54,6 +55,7 @@ class TrialEvidence:
         spent: Environment steps of the runs of this trial.
         runs: Names of the runs.
         reason: Why the trial failed or was pruned.
+        origin: Where the configuration comes from; None from the tuner.
     """
 
     number: int
@@ -68,6 +70,7 @@ class TrialEvidence:
     spent: int
     runs: tuple[str, ...]
     reason: str | None = None
+    origin: TrialOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ LEAST = 3
 """Fewest drawn trials in a leaf: the noise of a single trial would enter the forest."""
 AT_A_TIME = 4_000
 """Drawn trials of all trees that are grown together; this bounds memory."""
+CELLS_AT_A_TIME = 50_000
+"""Cells of all nodes and features in which splits are sought together: they fit into a cache."""
 ROUNDING = 1e-12
 """Fraction of the sum of squares that a split must explain at least."""
 
@@ -70,12 +72,10 @@ class ForestPrediction:
     Attributes:
         mean: Mean over the trees.
         variance: Variance within the leaves and between the trees, in squared units of the mean.
-        between: The part of the variance between the trees.
     """
 
     mean: Numbers
     variance: Numbers
-    between: Numbers
 
 
 def bagged(rows: Places, trees: int, generator: np.random.Generator) -> Places:
@@ -157,14 +157,24 @@ class _Growth:
         weight = self.weight[self.member]
         product = weight * self.values[trial]
         count, total = (_sums(self.node, terms, len(self.low)) for terms in (weight, product))
-        best = _Best(len(self.low))
-        for feature, size in enumerate(self.grid.sizes):
-            key = self.node * size + self.grid.cells[trial, feature]
-            left, sums = (
-                _sums(key, terms, len(count) * size).reshape(-1, size).cumsum(axis=1)[:, :-1]
-                for terms in (weight, product)
-            )
-            best.try_feature(feature, left, sums, count, total)
+        best = _Best(count, total)
+        # Deep levels have many nodes that are too small for two leaves: they need no sums.
+        large = count >= 2 * LEAST
+        drawn = (weight > 0) & large[self.node]
+        node, trial = (np.cumsum(large) - 1)[self.node[drawn]], trial[drawn]
+        parts = _Best(count[large], total[large])
+        cells, terms = self.grid.cells[trial], (weight[drawn], product[drawn])
+        # Features of few cells are padded with empty ones: many features are then one NumPy call.
+        width = max(self.grid.sizes)
+        step = max(1, CELLS_AT_A_TIME // (width * max(1, len(parts.count))))
+        for first in range(0, len(self.grid.sizes), step):
+            some = cells[:, first : first + step]
+            parts.try_features(first, *_cumulated(node, some, terms, len(parts.count), width))
+        best.gain[large], best.feature[large], best.cell[large] = (
+            parts.gain,
+            parts.feature,
+            parts.cell,
+        )
         explained = total**2 / count
         # Rounding can make a useless split look better by a few bits: it must gain more than that.
         divided = best.gain > explained + ROUNDING * float(self.values @ self.values)
@@ -189,74 +199,125 @@ class _Growth:
         self.low, self.high = np.concatenate([low, upper]), np.concatenate([lower, high])
 
 
+def _cumulated(
+    node: Places, cells: Places, terms: Sequence[Numbers], nodes: int, width: int
+) -> tuple[Numbers, Numbers]:
+    """Sums of two terms of the drawn trials up to each cell, of shape (nodes, features, cells - 1)."""
+    features = cells.shape[1]
+    key = ((node[:, np.newaxis] * features + np.arange(features)) * width + cells).ravel()
+    left, sums = (
+        _sums(key, np.repeat(term, features), nodes * features * width)
+        .reshape(nodes, features, width)
+        .cumsum(axis=2)[:, :, :-1]
+        for term in terms
+    )
+    return left, sums
+
+
 def _sums(key: Places, weight: Numbers, count: int) -> Numbers:
     return np.asarray(np.bincount(key, weight, count), dtype=np.float64)
 
 
 class _Best:
-    """The best split of each node among the features tried so far."""
+    """The best split of each node among the features tried so far.
 
-    def __init__(self, nodes: int) -> None:
-        self.gain = np.full(nodes, -np.inf)
-        self.feature = np.zeros(nodes, dtype=np.intp)
-        self.cell = np.zeros(nodes, dtype=np.intp)
+    Args:
+        count: Drawn trials of each node, of shape (nodes,).
+        total: Sums of their values, of shape (nodes,).
+    """
 
-    def try_feature(
-        self, feature: int, left: Numbers, sums: Numbers, count: Numbers, total: Numbers
-    ) -> None:
-        """Use the feature for the nodes in which it explains more.
+    def __init__(self, count: Numbers, total: Numbers) -> None:
+        self.count, self.total = count, total
+        self.gain = np.full(len(count), -np.inf)
+        self.feature = np.zeros(len(count), dtype=np.intp)
+        self.cell = np.zeros(len(count), dtype=np.intp)
+
+    def try_features(self, first: int, left: Numbers, sums: Numbers) -> None:
+        """Use the best of some features for the nodes in which it explains more.
 
         Args:
-            feature: Number of the feature.
-            left: Drawn trials of each node up to each cell, of shape (nodes, cells - 1).
+            first: Number of the first of these features.
+            left: Drawn trials of each node up to each cell, of shape (nodes, features, cells - 1).
             sums: Sums of their values, of the same shape.
-            count: Drawn trials of each node, of shape (nodes,).
-            total: Sums of their values, of shape (nodes,).
         """
-        if not left.shape[1]:
+        if not left.size:
             return
-        right = count[:, np.newaxis] - left
-        allowed = (left >= LEAST) & (right >= LEAST)
+        gain = self._gains(left, sums)
+        split = gain.argmax(axis=2)
+        highest = np.take_along_axis(gain, split[:, :, np.newaxis], 2)[:, :, 0]
+        # Of equal features, the first one.
+        feature = highest.argmax(axis=1)
+        rows = np.arange(len(feature))
+        cell = split[rows, feature]
+        # Empty cells between two cells with trials: the split is in their middle, as in CART.
+        of_feature = left[rows, feature]
+        same = (of_feature == of_feature[rows, cell][:, np.newaxis]).sum(axis=1)
+        better = highest[rows, feature] > self.gain
+        self.gain[better] = highest[rows, feature][better]
+        self.feature[better] = first + feature[better]
+        self.cell[better] = (cell + 1 + (same - 1) // 2)[better]
+
+    def _gains(self, left: Numbers, sums: Numbers) -> Numbers:
+        """What each split explains; −∞ where a side would have too few trials."""
+        right = self.count[:, np.newaxis, np.newaxis] - left
         # Empty sides divide by 0. Such splits are not allowed and are replaced below.
         with np.errstate(divide="ignore", invalid="ignore"):
-            gain = sums**2 / left + (total[:, np.newaxis] - sums) ** 2 / right
-        gain = np.where(allowed, gain, -np.inf)
-        first = gain.argmax(axis=1)
-        rows = np.arange(len(first))
-        better = gain[rows, first] > self.gain
-        # Empty cells between two cells with trials: the split is in their middle, as in CART.
-        same = (left == left[rows, first][:, np.newaxis]).sum(axis=1)
-        self.gain[better] = gain[rows, first][better]
-        self.feature[better] = feature
-        self.cell[better] = (first + 1 + (same - 1) // 2)[better]
+            gain = sums * sums
+            gain /= left
+            others = self.total[:, np.newaxis, np.newaxis] - sums
+            others *= others
+            others /= right
+            gain += others
+        gain[(left < LEAST) | (right < LEAST)] = -np.inf
+        return gain
 
 
-def predict(forest: Forest, grid: UnitGrid, values: Numbers, cells: Places) -> ForestPrediction:
-    """Mean and variance of the prediction of a forest at further points.
+@dataclass(frozen=True, slots=True)
+class ForestPredictor:
+    """Mean and variance of the prediction of a forest at any points.
 
     The variance is that of a mixture with one part for each tree (Hutter et al. 2014, "Algorithm
     runtime prediction: Methods & evaluation", section 4.3.2): the mean of the variances in the leaves,
     plus the variance of the means of the leaves.
 
-    Args:
-        forest: The forest.
-        grid: The trials from which it was grown.
-        values: Value of each trial, of shape (trials,).
-        cells: Cell of each point and parameter, of shape (points, parameters).
+    Attributes:
+        masks: For each parameter, the leaves that hold each cell, of shape (cells, leaves / 8) as bits.
+        terms: Share of each leaf in the mean and in the mean square, of shape (leaves, 2).
+        squares: Share of each leaf in the mean square of the trees, of shape (leaves,).
     """
-    masks = _leaf_masks(forest, grid.sizes)
-    trials = _leaves_of(masks, grid.cells, len(forest.value))
-    count = np.maximum(trials.sum(axis=0), 1.0)
-    means = (values @ trials) / count
-    noise = np.maximum((values**2 @ trials) / count - means**2, 0.0)
-    terms = np.stack([forest.value, forest.value**2 + noise], axis=1) / forest.trees
-    inside = _leaves_of(masks, cells, len(forest.value))
-    mean, square = (inside @ terms).T
-    # A product of its own: the bits of the other two, and so all suggestions, stay as they were.
-    between = inside @ (forest.value**2 / forest.trees) - mean**2
-    return ForestPrediction(
-        mean, np.maximum(square - mean**2, 0.0), np.asarray(np.maximum(between, 0.0))
-    )
+
+    masks: Sequence[NDArray[np.uint8]]
+    terms: Numbers
+    squares: Numbers
+
+    @classmethod
+    def of(cls, forest: Forest, grid: UnitGrid, values: Numbers) -> Self:
+        """The predictor of a forest.
+
+        Args:
+            forest: The forest.
+            grid: The trials from which it was grown.
+            values: Value of each trial, of shape (trials,).
+        """
+        masks = _leaf_masks(forest, grid.sizes)
+        trials = _leaves_of(masks, grid.cells, len(forest.value))
+        count = np.maximum(trials.sum(axis=0), 1.0)
+        means = (values @ trials) / count
+        noise = np.maximum((values**2 @ trials) / count - means**2, 0.0)
+        terms = np.stack([forest.value, forest.value**2 + noise], axis=1) / forest.trees
+        return cls(masks, terms, forest.value**2 / forest.trees)
+
+    def predict(self, cells: Places) -> ForestPrediction:
+        """The prediction at points, given by the cell of each point and parameter."""
+        mean, square = (_leaves_of(self.masks, cells, len(self.terms)) @ self.terms).T
+        return ForestPrediction(mean, np.maximum(square - mean**2, 0.0))
+
+    def between_trees(self, cells: Places) -> Numbers:
+        """The part of the variance between the trees, of shape (points,)."""
+        inside = _leaves_of(self.masks, cells, len(self.terms))
+        return np.asarray(
+            np.maximum(inside @ self.squares - (inside @ self.terms[:, 0]) ** 2, 0.0)
+        )
 
 
 def _leaf_masks(forest: Forest, sizes: tuple[int, ...]) -> list[NDArray[np.uint8]]:

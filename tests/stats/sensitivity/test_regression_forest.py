@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlexp.stats.sensitivity import regression_forest
 from rlexp.stats.sensitivity.regression_forest import (
     LEAST,
     Forest,
+    ForestPredictor,
     UnitGrid,
     bagged,
     grow,
-    predict,
 )
 
 SIZES = (5, 3, 8)
@@ -92,7 +93,7 @@ def test_prediction_at_the_trials_is_that_of_the_trees() -> None:
     grid = UnitGrid.from_unit(generator.random((40, 3)), SIZES)
     values = generator.standard_normal(40)
     forest = grow(grid, values, bagged(np.arange(40), 7, generator))
-    prediction = predict(forest, grid, values, grid.cells)
+    prediction = ForestPredictor.of(forest, grid, values).predict(grid.cells)
     assert list(forest.predictions.mean(axis=0)) == pytest.approx(list(prediction.mean))
     assert (prediction.variance > 0).any()
 
@@ -104,7 +105,16 @@ def test_variance_of_a_prediction_by_hand() -> None:
     # The first tree has two leaves, the second one has one.
     low, high = np.array([[0], [1], [0]]), np.array([[1], [2], [2]])
     forest = Forest(low, high, np.array([1.0, 5.0, 3.0]), 2, np.empty((2, 4)))
-    prediction = predict(forest, grid, values, np.array([[0], [1]]))
+    prediction = ForestPredictor.of(forest, grid, values).predict(np.array([[0], [1]]))
     whole = float(np.var(values))
     assert [2.0, 4.0] == pytest.approx(list(prediction.mean))
     assert [(1 + whole) / 2 + 1, whole / 2 + 1] == pytest.approx(list(prediction.variance))
+
+
+def test_size_of_the_parts_changes_no_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that are tried together give the same forest as features that are tried alone."""
+    together, _ = random_forest(5)
+    monkeypatch.setattr(regression_forest, "CELLS_AT_A_TIME", 1)
+    alone, _ = random_forest(5)
+    for name in ("low", "high", "value", "predictions"):
+        assert getattr(together, name).tolist() == getattr(alone, name).tolist()

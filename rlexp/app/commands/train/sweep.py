@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
@@ -52,6 +52,7 @@ from rlexp.app.sweeps.request import (
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
 from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
+from rlexp.app.sweeps.tries import new_tries, read_tries
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
@@ -94,9 +95,11 @@ class SweepOptions(LaunchOptions):
 
     Attributes:
         until: The stage after which the command stops.
+        tries: Configurations that the user proposes as trials, each as words.
     """
 
     until: SweepStage = SweepStage.TEST
+    tries: tuple[str, ...] = ()
 
     @property
     def flags(self) -> list[str]:
@@ -233,6 +236,7 @@ def run_sweep(
     experiment = merge_with_existing_sweep(paths, request.experiment, asked)
     configurer = Configurer(request, workspace, {})
     configurer.check_default()
+    tries = read_tries(options.tries, configurer)
     check_sweep_plug_ins(experiment, request.request.plan.storage, workspace)
     check_imports(
         (*experiment.trials, *experiment.configurations),
@@ -250,9 +254,11 @@ def run_sweep(
     if options.dry_run:
         note_missing_packages(launch.trackers, observer)
         sweeping = _open(paths, experiment, configurer, options, workspace)[0]
+        entering = new_tries(tries, sweeping)
         code = read_code(workspace.folder, workspace.layout.root)
         costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
-        return outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
+        outline = outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
+        return replace(outline, enqueued=outline.enqueued + len(entering))
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
@@ -261,11 +267,15 @@ def run_sweep(
         begun = [spec for spec in begun_runs(paths, opened[0]) if spec.parent is not None]
         check_states(paths, begun, launch)
         opened[1].note = observer.note
-        with opened_early(launch, workspace, missing=has_work(opened[0])) as early:
+        entering = new_tries(tries, opened[0])
+        missing = has_work(opened[0]) or bool(entering)
+        with opened_early(launch, workspace, missing=missing) as early:
             costs = _costs(
                 *(experiment, opened[0], early, configurer, options, workspace, observer)
             )
             write_experiment(paths, experiment)
+            for suggestion in entering:
+                opened[0].enter(suggestion)
             return _search(
                 *(paths, experiment, configurer, early, command, options),
                 *(workspace, observer, opened, costs),
