@@ -26,8 +26,9 @@ PROPOSALS = "proposals"
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
+Normalisation = Literal["anchors", "ranks"]
 
-LATER = ("continuation", "screening_episodes", "enqueue")
+LATER = ("continuation", "screening_episodes", "enqueue", "normalisation", "screening_tasks")
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -62,6 +63,11 @@ class SweepPlan:
             from their states; null: each run begins at step 0, as in older sweeps.
         enqueue: Configurations that are tried first, as values of the searched parameters; a parameter
             that an entry leaves out has its default.
+        normalisation: How scores on several tasks become comparable: `anchors` makes the score of a
+            random policy 0 and the threshold of the task 1; `ranks` takes the share of the other trials
+            that a run is better than. Null: `anchors` on several tasks; a sweep on one task has none.
+        screening_tasks: Tasks on which `two_stage` screens each configuration, the first of those that
+            are given; null: 1.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -82,6 +88,8 @@ class SweepPlan:
     continuation: bool | None = None
     screening_episodes: Annotated[int, Ge(1)] | None = None
     enqueue: tuple[Mapping[str, Any], ...] | None = None
+    normalisation: Normalisation | None = None
+    screening_tasks: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
@@ -130,14 +138,51 @@ def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[D
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepTask:
+    """One of several tasks of a sweep, and how its scores become comparable with those of the others.
+
+    Attributes:
+        task: The name of the task.
+        low: The score that becomes 0, in units of the score.
+        high: The score that becomes 1; below `low` where lower scores are better.
+    """
+
+    task: str
+    low: float
+    high: float
+
+    def normalised(self, score: float) -> float:
+        """The share of the way from `low` to `high`: greater is better."""
+        return (score - self.low) / (self.high - self.low)
+
+    def plain(self) -> dict[str, Any]:
+        """The entry of the task in `experiment.json`."""
+        return {"task": self.task, "low": self.low, "high": self.high}
+
+    @classmethod
+    def from_plain(cls, mapping: Mapping[str, Any]) -> "SweepTask":
+        """The task of a mapping of JSON values; the inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+        """
+        low, high = float(mapping["low"]), float(mapping["high"])
+        return cls(task=str(mapping["task"]), low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The search for the configurations of an experiment; `plan.lag` is always a number here."""
+    """The search for the configurations of an experiment; `plan.lag` is always a number here.
+
+    `tasks` holds the tasks for which one configuration is searched; it is empty in a sweep on one task.
+    """
 
     name: str
     space: Space
     tuner: Plain
     pruner: Plain
     plan: SweepPlan
+    tasks: tuple["SweepTask", ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -153,6 +198,8 @@ class Sweep:
             "tuner": self.tuner,
             "pruner": self.pruner,
             "plan": plan,
+            # Files of sweeps on one task keep their bytes.
+            **({"tasks": [task.plain() for task in self.tasks]} if self.tasks else {}),
         }
 
     @classmethod
@@ -171,6 +218,7 @@ class Sweep:
             tuner=mapping["tuner"],
             pruner=mapping["pruner"],
             plan=SweepPlan(**plan),
+            tasks=tuple(map(SweepTask.from_plain, mapping.get("tasks", ()))),
         )
 
     def definition(self) -> dict[str, Any]:
@@ -180,4 +228,5 @@ class Sweep:
             "tuner": identifying(self.tuner),
             "pruner": identifying(self.pruner),
             "plan": self.plan.definition(),
+            **({"tasks": [task.plain() for task in self.tasks]} if self.tasks else {}),
         }
