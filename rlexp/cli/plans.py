@@ -102,7 +102,7 @@ def _duration(plan: ExecutionEstimate) -> str:
 def _seeds_in_words(plan: SweepOutline) -> str:
     """The seeds that each stage uses."""
     count = len(plan.tasks)
-    on_tasks = f" on each of {count} tasks" if count > 1 else ""
+    on_tasks = f" of each of {count} tasks" if count > 1 else ""
     tuning = f"{format_count(plan.tuning_seeds, 'tuning seed')}{on_tasks}"
     if plan.promoted:
         episodes = plan.screening_episodes

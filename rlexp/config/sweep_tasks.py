@@ -13,6 +13,8 @@ from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.protocol.sweep import SweepPlan
 
 ENVIRONMENT = "environment"
+OF_ONE_TASK = ("environment.id", "environment.name", "environment.imports")
+"""Keys of which each task has a value of its own."""
 SHARED = ("agent", "algorithm", "budget", "compute", "seeds", "failures")
 """Sections of the default configuration that are the same on all tasks."""
 
@@ -31,9 +33,7 @@ def compose_tasks(
         ConfigError: An override is wrong, a task is named twice, more than the environment differs
             between tasks, or a setting does not fit the number of tasks.
     """
-    requests = tuple(
-        compose_sweep(name, words, folder) for words in overrides_by_task(overrides)
-    )
+    requests = tuple(compose_sweep(name, words, folder) for words in overrides_by_task(overrides))
     first = requests[0]
     if len(requests) == 1:
         _refuse_settings_of_tasks(first.plan)
@@ -59,6 +59,14 @@ def overrides_by_task(overrides: Sequence[str]) -> list[list[str]]:
     last, word = positions[-1], overrides[positions[-1]]
     tasks = choice_texts(word, parsed[last])
     refuse_repeated(tasks, word)
+    for each, override in zip(parsed, overrides, strict=True):
+        key = each.key_or_group
+        if key in OF_ONE_TASK or key.startswith("environment.reference"):
+            raise ConfigError(
+                f"{override}: {key} is of one task, and {word} names {len(tasks)}: write it into a file "
+                "of the task (conf/environment/NAME.yaml), and name that file",
+                key=key,
+            )
     before = [w for i, w in enumerate(overrides[:last]) if i not in positions]
     return [[*before, f"{ENVIRONMENT}={task}", *overrides[last + 1 :]] for task in tasks]
 
@@ -120,8 +128,10 @@ def _refusals(request: SweepRequest, tasks: int) -> list[tuple[bool, str, str]]:
         (
             plan.objectives != ("score",),
             "sweep.objective",
-            "does not fit several tasks, whose scores are normalised: set sweep.objective=score; "
-            "budget.score says what the score is",
+            (
+                "does not fit several tasks, whose scores are normalised: set sweep.objective=score; "
+                "budget.score says what the score is"
+            ),
         ),
         (
             plan.screening_episodes is not None,
@@ -136,8 +146,10 @@ def _refusals(request: SweepRequest, tasks: int) -> list[tuple[bool, str, str]]:
         (
             screened is not None and not staged,
             "sweep.screening_tasks",
-            f"is for screening, and sweep.allocation={plan.allocation} has none: leave it out, or set "
-            "sweep.allocation=two_stage",
+            (
+                f"is for screening, and sweep.allocation={plan.allocation} has none: leave it out, or set "
+                "sweep.allocation=two_stage"
+            ),
         ),
         (
             screened is not None and screened > tasks,
@@ -147,8 +159,10 @@ def _refusals(request: SweepRequest, tasks: int) -> list[tuple[bool, str, str]]:
         (
             plan.normalisation == "ranks" and plan.allocation == "racing",
             "sweep.allocation",
-            "compares the scores of runs, and sweep.normalisation=ranks has none: set "
-            "sweep.allocation=two_stage or fixed",
+            (
+                "compares the scores of runs, and sweep.normalisation=ranks has none: set "
+                "sweep.allocation=two_stage or fixed"
+            ),
         ),
     ]
 

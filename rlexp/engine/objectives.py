@@ -119,6 +119,8 @@ class Objectives:
     @property
     def pruning_sign(self) -> int:
         """The sign that makes greater values of the pruned quantity better: 1 or -1."""
+        if self.tasks:
+            return 1
         if self.pruned_by == self.names[0]:
             return -1 if self.names[0] in self.minimised else 1
         return -1 if self._scores_low and self.pruned_by == self.score_quantity else 1

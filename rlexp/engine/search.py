@@ -64,7 +64,9 @@ class SearchProblem:
     @property
     def screening(self) -> int:
         """Number of runs of a trial before it is compared with the other trials."""
-        return (self.plan.screening_tasks or 1) if self.plan.allocation == "two_stage" else self.runs
+        return (
+            (self.plan.screening_tasks or 1) if self.plan.allocation == "two_stage" else self.runs
+        )
 
     @property
     def screened_seeds(self) -> int:

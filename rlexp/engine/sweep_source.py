@@ -155,7 +155,7 @@ def _objective_in_words(question: SearchProblem) -> tuple[str, str]:
     if not question.objectives.tasks:
         return question.objectives.names[0], ""
     kind = "rank" if question.ranks else "normalised score"
-    return kind, f"{question.tasks} tasks x "
+    return kind, f"{question.tasks} tasks × "
 
 
 def _selection_scores(

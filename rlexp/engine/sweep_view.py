@@ -24,6 +24,8 @@ class EndedTrial:
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
         parameters: Values of the searched hyperparameters.
+        tasks: Number of tasks over which `value` and `scores` are means of normalised scores; None in a
+            sweep on one task.
     """
 
     number: int
@@ -35,6 +37,7 @@ class EndedTrial:
     scores: tuple[float, ...] = ()
     imported: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,7 @@ def test_the_choice_is_by_the_mean_of_normalised_scores() -> None:
     x = sweeping.search.entries[chosen.winner].proposal.parameters["algorithm.x"]
     # The mean of the three peaks; other trials are closer to the peak of each task alone.
     assert x == pytest.approx(sum(PEAKS.values()) / len(PEAKS), abs=0.03)
-    assert "mean normalised score on 3 tasks x 2 selection seeds" in chosen.rule
+    assert "mean normalised score on 3 tasks × 2 selection seeds" in chosen.rule
     # A finalist has one score a seed: the mean normalised score over the tasks.
     assert [(2, 2)] * 12 == [(len(f.tuning), len(f.selection)) for f in chosen.finalists]
     assert all(0 < score < 1.1 for f in chosen.finalists for score in f.tuning)
@@ -174,7 +174,11 @@ def test_the_choice_by_ranks_is_the_mean_rank_of_the_finalists() -> None:
         factor = 1e6 if spec.environment["id"] == "large" else 1.0
         return factor * raw_score(x, spec)
 
-    pseudo = (replace(SMALL), SweepTask(task="large", low=0.0, high=1.0), SweepTask(task="cost", low=1.0, high=0.0))
+    pseudo = (
+        replace(SMALL),
+        SweepTask(task="large", low=0.0, high=1.0),
+        SweepTask(task="cost", low=1.0, high=0.0),
+    )
     usual = replace(world(normalisation="ranks", allocation="fixed"), tasks=pseudo)
     scaled = replace(
         world(normalisation="ranks", allocation="fixed"), tasks=pseudo, score=stretched

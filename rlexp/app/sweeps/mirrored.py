@@ -131,10 +131,13 @@ def _attributes(
     yield "steps", entry.proposal.steps
     yield "seeds", [r.spec.seed for r in records]
     yield "scores", [r.score for r in records]
+    if tasks := sweeping.search.question.objectives.tasks:
+        positions = {record.spec.id: position for position, record in entry.records.items()}
+        yield "tasks", [tasks[positions[r.spec.id] % len(tasks)].task for r in records]
     yield "runs", [r.spec.name for r in records]
     question, trial = sweeping.search.question, entry.trial
     if trial is not None and trial.state is TrialState.COMPLETE:
-        screened = question.screening < question.seeds
+        screened = question.screening < question.runs
         if screened or state == "pruned":
             # The values of a trial are stored so that greater is better.
             yield "screening", _single_or_list(question.objectives.oriented(trial.values))
@@ -166,6 +169,8 @@ def _reason(entry: TrialProgress, sweeping: SweepSource, state: OptunaTrialState
         return None
     if entry.proposal.steps < question.steps:
         return f"its {entry.proposal.steps:,} steps are fewer than the {question.steps:,} of a full run"
+    if question.objectives.tasks:
+        return f"not promoted: screened by {question.screening} of {question.runs} runs"
     return f"not promoted: screened on {question.screening} of {question.seeds} tuning seeds"
 
 
@@ -258,7 +263,12 @@ def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict
 
 
 def _value(records: Sequence[RunRecord], sweeping: SweepSource) -> float | list[float] | None:
-    """The objective over the runs of a phase, in its units; a list for several objectives."""
+    """The objective over the runs of a phase, in its units; a list for several objectives.
+
+    None where trials are compared by ranks, which these runs alone do not have.
+    """
+    if sweeping.search.question.ranks:
+        return None
     return _single_or_list(sweeping.search.question.objectives.values(records) or ())
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.failure_streak import systematic_failure, trial_reason
+from rlexp.engine.objectives import Objectives
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
-from rlexp.engine.search import promotions
+from rlexp.engine.search import SearchProblem, promotions
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.sweep_view import EndedTrial, SweepView
-from rlexp.engine.trial_state import steps_of
+from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_study import OptunaStudyMirror
@@ -207,7 +208,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
         # The values of a trial are those of its screening; a candidate has values on all seeds.
         candidate = promoted.get(trial.number)
         screening = objectives.oriented(trial.values) if complete else (None,)
-        scores = candidate.scores if candidate else trial.scores
+        scores = candidate.scores if candidate else _screened_scores(entry, objectives)
         yield EndedTrial(
             number=trial.number,
             state=str(trial.state),
@@ -218,7 +219,22 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             reason=trial_reason(entry),
             best=leads,
             imported=sweeping.search.recorded,
+            tasks=_tasks(sweeping.search.question, whole=candidate is not None),
         )
+
+
+def _screened_scores(entry: TrialProgress, objectives: Objectives) -> tuple[float, ...]:
+    """The scores of a trial that is not on all seeds; on several tasks, one for each seed."""
+    if objectives.tasks:
+        return objectives.seed_scores(entry.judged_runs())
+    return () if entry.trial is None else entry.trial.scores
+
+
+def _tasks(question: SearchProblem, *, whole: bool) -> int | None:
+    """Number of tasks on which a trial was scored; None in a sweep on one task."""
+    if not question.objectives.tasks:
+        return None
+    return question.tasks if whole else min(question.screening, question.tasks)
 
 
 def describe_limits(plan: SweepPlan, full_runs: float) -> str:
@@ -272,9 +288,7 @@ def remaining_runs(sweeping: SweepSource) -> int:
     return ceil(remaining_steps(sweeping) / sweeping.search.question.steps)
 
 
-def expected_runs(
-    defaults: Sequence[Configuration], sweeping: SweepSource
-) -> list[RunSpec]:
+def expected_runs(defaults: Sequence[Configuration], sweeping: SweepSource) -> list[RunSpec]:
     """Runs of the default configuration in place of the remaining ones, at least one on each task.
 
     Screening runs come first: they may have fewer final episodes.
