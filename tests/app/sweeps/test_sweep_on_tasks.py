@@ -171,7 +171,7 @@ def test_the_report_shows_each_task_and_the_sensitivity(stored: StoredSweep) -> 
     assert {0.0} == {row[4] for row in tables["winner-best-by-task"].rows}
     phi = tables["winner-sensitivity"].rows[2][1]
     assert phi.estimate == pytest.approx(0)  # type: ignore[union-attr]
-    words = dict(row[:2] for row in tables["search"].rows)
+    words = {str(row[0]): row[1] for row in tables["search"].rows}
     assert "CartPole-v1: 22.5 is 0, 475 is 1" in str(words["score on several tasks"])
     assert "the first task and one tuning seed" in str(words["seeds of a configuration"])
 
