@@ -16,6 +16,7 @@ from rlexp.engine.sweep_source import SweepSource, SweepStage, WinnerCandidate
 from rlexp.engine.trial_state import TrialProgress
 from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial, OptunaTrialState
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.sweep import Sweep
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT
 from rlexp.records.trial import TrialState
@@ -52,9 +53,12 @@ def mirrored_sweep(sweeping: SweepSource, name: str) -> MirroredSweep:
     )
 
 
-def metric_names(objectives: Sequence[str]) -> tuple[str, ...]:
+def metric_names(sweep: Sweep) -> tuple[str, ...]:
     """The names of the values of a trial in the study, which are no test scores."""
-    return tuple(f"{name}, all tuning seeds" for name in objectives)
+    if sweep.tasks:
+        kind = "rank" if sweep.plan.normalisation == "ranks" else "normalised score"
+        return (f"{kind}, all tasks and tuning seeds",)
+    return tuple(f"{name}, all tuning seeds" for name in sweep.plan.objectives)
 
 
 def _owner(entry: TrialProgress) -> int:

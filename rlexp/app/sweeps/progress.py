@@ -112,7 +112,7 @@ def open_mirror(
             space=sweep.space,
             directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
-            metric_names=metric_names(sweep.plan.objectives),
+            metric_names=metric_names(sweep),
         )
     )
     if problem := mirror.check():

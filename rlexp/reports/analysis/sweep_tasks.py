@@ -57,6 +57,8 @@ def _scores_table(sweep: SweepEvidence, selection: Selection, report: ReportCont
         for task in sweep.tasks
         for number in dict.fromkeys((selection.winner, DEFAULT))
     ]
+    # Where ranks compare, nothing says which scores are 0 and 1.
+    shares = () if sweep.ranks else (TableColumn(title="normalised test score", digits=2),)
     return Table(
         name=f"winner-tasks{name_suffix(sweep, report.evidence)}",
         title=sweep_title("Scores by task", sweep, report.evidence),
@@ -68,7 +70,7 @@ def _scores_table(sweep: SweepEvidence, selection: Selection, report: ReportCont
             TableColumn(title="test score"),
             TableColumn(title="test seeds", digits=0),
             TableColumn(title="planned", digits=0),
-            TableColumn(title="normalised test score", digits=2),
+            *shares,
         ),
         rows=tuple(rows),
         note="Means over seeds, in the units of each task. Only test scores are results. A failed or "
@@ -88,7 +90,7 @@ def _scores_row(
     cells = test_cells(sweep, report.evidence, tuned=number == selection.winner)
     cell = next((c for c in cells if c.task == task.task), None)
     mean = None if cell is None else _mean(cell, report)
-    share = None if mean is None or sweep.ranks else task.normalised(mean.estimate)
+    share = None if mean is None else task.normalised(mean.estimate)
     return (
         task.task,
         configuration_name(number, selection.winner),
@@ -97,7 +99,7 @@ def _scores_row(
         mean,
         0 if cell is None else cell.n,
         0 if cell is None else cell.planned,
-        share,
+        *(() if sweep.ranks else (share,)),
     )
 
 

@@ -18,6 +18,7 @@ from stored_sweeps import StoredSweep, stored_sweep
 from rlexp.api import best
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.app.sweeps.request import merge_with_existing_sweep, read_sweep
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
 from rlexp.app.workspace import Workspace
@@ -233,6 +234,9 @@ def test_a_sweep_by_ranks_has_no_test_rank(tmp_path: Path) -> None:
     tables = tables_of(sweep)
     assert not [row for row in tables["winner-scores"].rows if row[2] == "test"]
     assert {(3, 3)} == {row[5:7] for row in tables["winner-tasks"].rows}
+    caution = best("made_up", workspace=sweep.study.folder).caution
+    assert caution is not None
+    assert "A test score has no rank" in caution
 
 
 def test_every_reader_takes_the_sweep(stored: StoredSweep) -> None:
@@ -340,3 +344,15 @@ def test_an_algorithm_that_cannot_train_a_task_is_refused(tmp_path: Path) -> Non
     assert 2 == answer.code
     assert "the actions of Pendulum-v1 are Box, but DQN needs Discrete" in answer.err
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").glob("*/trials.jsonl"))
+
+
+def test_the_mirror_names_the_tasks(stored: StoredSweep) -> None:
+    """The Optuna study has the task of each run, and its value is called a normalised score."""
+    definition = read_experiment(stored.paths).sweep
+    assert definition is not None
+    assert ("normalised score, all tasks and tuning seeds",) == metric_names(definition)
+    mirrored = mirrored_sweep(stored.go_on(), "made_up")
+    by_state = {trial.state: trial for trial in mirrored.trials}
+    assert [*TASKS, *TASKS, *TASKS] == by_state["complete"].attributes["tasks"]
+    assert [TASKS[0]] == by_state["pruned"].attributes["tasks"]
+    assert "screened by 1 of 9 runs" in by_state["pruned"].attributes["reason"]

@@ -301,6 +301,12 @@ def _caution(
             if unselected
             else _rejected(trial, sweep)
         )
+    if sweep.ranks:
+        see = shlex.join(["rlexp", "show", trial.paths.name])
+        return (
+            f"Trial {trial.number} won {trial.paths.name} by its ranks, which are too optimistic. A test "
+            f"score has no rank: for the test scores by task, type {see}"
+        )
     if _is_tested(trial, scores):
         return None
     return (
