@@ -97,12 +97,14 @@ class Table:
     selection: Selection | None = None
     rows: dict[int, int] = field(default_factory=dict)
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
         """The configuration of a trial; its number in the landscape stands in the algorithm."""
         landscape = self.replay.landscape
         row = landscape.nearest(suggestion.parameters)
         self.rows[number] = row
-        return configuration(landscape, row, suggestion.steps or self.replay.steps), ""
+        return (configuration(landscape, row, suggestion.steps or self.replay.steps),), ""
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -111,7 +113,7 @@ class Table:
         del configuration
         return tuple(None for _ in runs), None
 
-    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
+    def propose(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
         """Nothing, because a replay stores no files."""
 
     def hand_over(self, spec: RunSpec) -> str | None:

@@ -153,7 +153,7 @@ def sweep(
         allow_drift=allow_drift,
         probe=probe,
         until=read_stage(until),
-        tries=_strings(tries),
+        tries=as_strings(tries),
     )
     first = () if name is None else (name,)
     words = call_words(sweep, (*first, *settings), keywords, searching=True)

@@ -134,7 +134,10 @@ class SweepOutline(ExecutionEstimate, Displayed):
         experiment: The name of the experiment.
         stage: The present stage (`search`, `promotion`, `selection`, `test` or `done`).
         algorithm: The algorithm that is tuned.
-        task: The task on which it is tuned.
+        task: The task on which it is tuned; several are separated by commas.
+        tasks: The tasks on which it is tuned.
+        normalisation: How scores on several tasks become comparable; null with one task.
+        screening_tasks: Number of tasks of every trial.
         tuner: The tuner that proposes trials.
         pruner: The pruner that ends trials early.
         parameters: The names of the searched hyperparameters.
@@ -165,6 +168,9 @@ class SweepOutline(ExecutionEstimate, Displayed):
     stage: str
     algorithm: str
     task: str
+    tasks: tuple[str, ...]
+    normalisation: str | None
+    screening_tasks: int
     tuner: str
     pruner: str
     parameters: tuple[str, ...]

@@ -53,6 +53,10 @@ def refused_lines(refused: Sequence[RefusedCell]) -> Iterator[str]:
         yield f"    {cell.label} on {cell.task}: {cell.reason}"
 
 
+OBJECTIVES_OF_TASKS = {"anchors": "normalised score", "ranks": "rank"}
+"""What the trials of a sweep on several tasks are compared by, for each normalisation."""
+
+
 def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
     """The plan of a sweep."""
     stage = "" if not plan.trials_ended else f", {plan.trials_ended} already done"
@@ -97,12 +101,15 @@ def _duration(plan: ExecutionEstimate) -> str:
 
 def _seeds_in_words(plan: SweepOutline) -> str:
     """The seeds that each stage uses."""
-    tuning = format_count(plan.tuning_seeds, "tuning seed")
-    if plan.screening_seeds < plan.tuning_seeds:
+    count = len(plan.tasks)
+    on_tasks = f" of each of {count} tasks" if count > 1 else ""
+    tuning = f"{format_count(plan.tuning_seeds, 'tuning seed')}{on_tasks}"
+    if plan.promoted:
         episodes = plan.screening_episodes
         fewer = f" with {format_count(episodes, 'final episode')}" if episodes else ""
-        best = f"the best {plan.promoted} on all {plan.tuning_seeds}"
-        search = f"1 tuning seed each{fewer}, {best}"
+        first = f" on {join_names(plan.tasks[: plan.screening_tasks])}" if count > 1 else ""
+        best = f"the best {plan.promoted} on all {plan.tuning_seeds}{on_tasks}"
+        search = f"1 tuning seed each{first}{fewer}, {best}"
     elif plan.allocation == "racing":
         search = f"up to {tuning} each, one at a time (racing)"
     else:
@@ -115,9 +122,12 @@ def _seeds_in_words(plan: SweepOutline) -> str:
     )
     seeds = plan.test_seeds
     tests = (
-        f"winner and default on {format_count(seeds, 'test seed')}" if seeds else "no test seeds"
+        f"winner and default on {format_count(seeds, 'test seed')}{on_tasks}"
+        if seeds
+        else "no test seeds"
     )
-    return f"{search} · {chosen} · {tests} · by {plan.aggregate} {join_names(plan.objective)}"
+    measured = OBJECTIVES_OF_TASKS.get(plan.normalisation or "", join_names(plan.objective))
+    return f"{search} · {chosen} · {tests} · by {plan.aggregate} {measured}"
 
 
 def checkpoint_lines(beginnings: StartingPoints, of: str = "") -> Iterator[str]:

@@ -98,8 +98,9 @@ def check_searchable(key: str, where: str) -> None:
     about_scores = key.startswith(("environment.reference", "environment.measures"))
     if key in {"environment", *TASK_KEYS} or about_scores:
         raise ConfigError(
-            f"{where}: scores on different tasks cannot be compared, so {key} takes one value; "
-            "for several values, start one sweep for each",
+            f"{where}: {key} takes one value; for one configuration for several tasks, write "
+            "environment=FIRST,SECOND on the command line, and for a configuration for each, start one "
+            "sweep for each",
         )
 
 

@@ -307,7 +307,7 @@ def _validate_into(
 
 
 @lru_cache(maxsize=256)
-def _adapter_of(kind: Hashable) -> Any:
+def _adapter_of(kind: Any) -> Any:
     """What validates settings of a class; made once, because a grid has many of one class."""
     from pydantic import TypeAdapter
 

@@ -40,7 +40,8 @@ def trial_line(trial: EndedTrial) -> str:
         else ""
     )
     seeds = f"{format_count(trial.seeds, 'seed')}{few}"
-    on_seeds = "" if trial.imported else f" on {seeds}"
+    tasks = "" if trial.tasks is None else f" of {format_count(trial.tasks, 'task')}"
+    on_seeds = "" if trial.imported else f" on {seeds}{tasks}"
     value = "" if trial.value is None else f" {format_score(trial.value)}{on_seeds}"
     best = ", the best so far" if trial.best else ""
     reason = f": {trial.reason}" if trial.reason else ""

@@ -7,7 +7,13 @@ from statistics import median
 from typing import TypeGuard
 
 from rlexp.protocol.measures import RETURN
-from rlexp.protocol.sweep import LOWEST_SCORE, MINIMISED, RECORDED_OBJECTIVES, Aggregate
+from rlexp.protocol.sweep import (
+    LOWEST_SCORE,
+    MINIMISED,
+    RECORDED_OBJECTIVES,
+    Aggregate,
+    SweepTask,
+)
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
 from rlexp.stats.aggregate import interquartile_mean
@@ -26,6 +32,9 @@ class Objectives:
         minimised: The objectives whose lower values are better.
         score_quantity: What the score is made of: `return`, or the name of a measure.
         score_minimised: Whether lower scores are better.
+        tasks: The tasks of a sweep on several ones, on which the objective is the normalised score. The
+            runs of a configuration are then ordered by seed, and by task within a seed. Empty for a
+            sweep on one task.
     """
 
     names: tuple[str, ...]
@@ -34,6 +43,7 @@ class Objectives:
     minimised: frozenset[str] = MINIMISED
     score_quantity: str = RETURN
     score_minimised: bool = False
+    tasks: tuple[SweepTask, ...] = ()
 
     def values(self, records: Sequence[RunRecord]) -> tuple[float, ...] | None:
         """The value of each objective in its units; None where a run lacks a value.
@@ -41,6 +51,9 @@ class Objectives:
         Args:
             records: Completed runs of one configuration, in order of their seeds.
         """
+        if self.tasks:
+            merits = self.merits(records)
+            return (self.combine(self.by_seed(merits)),) if merits else None
         values = [self._value(name, records) for name in self.names]
         return None if None in values else tuple(v for v in values if v is not None)
 
@@ -54,12 +67,46 @@ class Objectives:
 
         Empty where a run lacks a value, or the objective is not defined for a single run.
         """
+        if self.tasks:
+            shares = [self._normalised(r.score, position) for position, r in enumerate(records)]
+            return tuple(s for s in shares if s is not None) if None not in shares else ()
         per_run = [self._of_run(self.names[0], record) for record in records]
         values = [value for value in per_run if _is_value(value)]
         if self.names[0] == "spread" or len(values) < len(per_run):
             return ()
         sign = -1 if self.names[0] in self.minimised else 1
         return tuple(sign * value for value in values)
+
+    def by_seed(self, merits: Sequence[float]) -> tuple[float, ...]:
+        """The mean over the tasks of each seed; the last seed may have fewer tasks.
+
+        Args:
+            merits: Normalised scores of runs, ordered by seed, and by task within a seed.
+        """
+        count = max(len(self.tasks), 1)
+        starts = range(0, len(merits), count)
+        return tuple(_mean(merits[start : start + count]) for start in starts)
+
+    def seed_scores(self, records: Sequence[RunRecord]) -> tuple[float, ...]:
+        """The score of each seed; on several tasks, the mean normalised score over the tasks.
+
+        A seed is left out if a run of it has no score.
+
+        Args:
+            records: Runs of one configuration, by seed, and by task within a seed.
+        """
+        count = max(len(self.tasks), 1)
+        groups = (records[start : start + count] for start in range(0, len(records), count))
+        if not self.tasks:
+            return tuple(r.score for (r,) in groups if r.score is not None)
+        return tuple(_mean(merits) for group in groups if (merits := self.merits(group)))
+
+    def _normalised(self, score: float | None, position: int) -> float | None:
+        """The normalised score of a run, by the position of the run; None without a score."""
+        if not _is_value(score):
+            return None
+        share = self.tasks[position % len(self.tasks)].normalised(score)
+        return share if _is_value(share) else None
 
     @property
     def pruned_by(self) -> str:
@@ -72,6 +119,8 @@ class Objectives:
     @property
     def pruning_sign(self) -> int:
         """The sign that makes greater values of the pruned quantity better: 1 or -1."""
+        if self.tasks:
+            return 1
         if self.pruned_by == self.names[0]:
             return -1 if self.names[0] in self.minimised else 1
         return -1 if self._scores_low and self.pruned_by == self.score_quantity else 1
@@ -81,12 +130,22 @@ class Objectives:
         """Whether lower scores are better, by their direction or by the first objective."""
         return self.score_minimised or self.names[0] == LOWEST_SCORE
 
-    def height(self, evaluation: Evaluated) -> float:
-        """The value by which a pruner judges an evaluation; greater is better."""
+    def height(self, evaluation: Evaluated, position: int = 0) -> float:
+        """The value by which a pruner judges an evaluation; greater is better.
+
+        Args:
+            evaluation: An evaluation of a run.
+            position: The position of the run among those of its trial, which gives its task.
+        """
+        if self.tasks:
+            task = self.tasks[position % len(self.tasks)]
+            return task.normalised(evaluation.mean_of(self.score_quantity))
         return self.pruning_sign * evaluation.mean_of(self.pruned_by)
 
-    def judged(self, record: RunRecord) -> float | None:
+    def judged(self, record: RunRecord, position: int = 0) -> float | None:
         """The value by which a pruner judges a whole run; greater is better."""
+        if self.tasks:
+            return self._normalised(record.score, position)
         first = self.names[0]
         # The mean return of a run that is scored by a measure is an objective of its own.
         by_score = first in RECORDED_OBJECTIVES and self.pruned_by == self.score_quantity

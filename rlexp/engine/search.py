@@ -15,6 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rlexp.engine.objectives import Objectives
+from rlexp.engine.relative_values import ranked_trials
 from rlexp.engine.trial_state import Proposal, TrialProgress, TrialStop, steps_of
 from rlexp.protocol.space import Space
 from rlexp.protocol.sweep import SweepPlan
@@ -38,7 +39,7 @@ class SearchProblem:
         seeds: Number of tuning seeds.
         steps: Environment steps of a run at the full budget.
         every: Environment steps between two evaluations; None without evaluations.
-        objectives: The objectives and their aggregate.
+        objectives: The objectives and their aggregate, with the tasks of a sweep on several ones.
         default: The value of every parameter in the default configuration.
         given: The configurations of the trials after the default, which are tried first.
         space: The search space; needed for `plan.stop_at_regret` only.
@@ -56,9 +57,34 @@ class SearchProblem:
     root: int = 0
 
     @property
+    def tasks(self) -> int:
+        """Number of tasks on which each configuration is trained."""
+        return max(len(self.objectives.tasks), 1)
+
+    @property
+    def runs(self) -> int:
+        """Number of runs of a trial on all tuning seeds and tasks.
+
+        The run at position p has the tuning seed p // tasks and the task p % tasks.
+        """
+        return self.seeds * self.tasks
+
+    @property
     def screening(self) -> int:
         """Number of runs of a trial before it is compared with the other trials."""
+        return (
+            (self.plan.screening_tasks or 1) if self.plan.allocation == "two_stage" else self.runs
+        )
+
+    @property
+    def screened_seeds(self) -> int:
+        """Number of tuning seeds of a trial before it is compared with the other trials."""
         return 1 if self.plan.allocation == "two_stage" else self.seeds
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the value of a trial is its rank among other trials."""
+        return self.plan.normalisation == "ranks"
 
     @property
     def lag(self) -> int:
@@ -108,11 +134,11 @@ def promotions(question: SearchProblem, screened: int) -> int:
 
     Args:
         question: The settings of the search with the share.
-        screened: Environment steps of all trials on their first seed.
+        screened: Environment steps of all trials in their screening.
     """
-    if question.screening == question.seeds:
+    if question.screening == question.runs:
         return 0
-    share = question.plan.promoted * screened / question.steps
+    share = question.plan.promoted * screened / (question.steps * question.screening)
     # In floats, 0.07 × 100 is slightly above 7: without the slack, `ceil` would give 8.
     return max(ceil(share - 1e-9), 1)
 
@@ -125,7 +151,7 @@ def _steps_with_another(
     runs = question.screening
     planned = sum(e.proposal.planned(runs) for e in entries[visible:] if e.twin is None)
     screened = spent + planned + runs * question.steps
-    further = promotions(question, screened) * (question.seeds - question.screening)
+    further = promotions(question, screened) * (question.runs - question.screening)
     return screened + further * question.steps
 
 
@@ -239,6 +265,8 @@ class Search:
     exhausted: bool = False
     recorded: bool = False
     _open: set[int] = field(default_factory=set)
+    _ranked: int = 0
+    """Number of ended trials when ranks were computed last."""
     _context: PruningContext = field(default_factory=PruningContext)
     _bounds: "dict[int, RegretBound | None]" = field(default_factory=dict)
     """The bound on what more trials could gain, by the number of trials that it depends on."""
@@ -316,7 +344,11 @@ class Search:
 
     def visible(self, count: int) -> list[Trial]:
         """The first `count` trials as the tuner sees them."""
-        trials = [e.trial for e in self.entries[:count] if e.trial is not None]
+        entries = self.entries[:count]
+        trials = [e.trial for e in entries if e.trial is not None]
+        if self.question.ranks:
+            # Among the visible trials only: later ones depend on how fast workers are.
+            trials = ranked_trials(entries, self.question.objectives, self.question.screening)
         if self.question.plan.failures == "exclude":
             return [t for t in trials if t.state is not TrialState.FAILED]
         return trials
@@ -335,6 +367,7 @@ class Search:
         if proposal.refused is not None:
             self._close(entry, TrialState.FAILED)
         self._judge(entry)
+        self._rank()
 
     def due_runs(self) -> list[tuple[int, int]]:
         """The runs that are due and have not ended: (trial, position of the seed)."""
@@ -402,6 +435,17 @@ class Search:
         if entry.trial is not None:
             for number in sorted(self._open):
                 self._judge(self.entries[number])
+        self._rank()
+
+    def _rank(self) -> None:
+        """Compute the ranks of the ended trials again, where another one has ended."""
+        ended = len(self.entries) - len(self._open)
+        if not self.question.ranks or ended == self._ranked:
+            return
+        self._ranked = ended
+        trials = ranked_trials(self.entries, self.question.objectives, self.question.screening)
+        for trial in trials:
+            self.entries[trial.number].trial = trial
 
     def _judge(self, entry: TrialProgress) -> None:
         """Judge the evaluations and runs of a trial in order of seeds and steps.

@@ -11,6 +11,7 @@ from math import fsum
 from typing import Protocol
 
 from rlexp.engine.failure_streak import systematic_failure
+from rlexp.engine.relative_values import ranked_merits
 from rlexp.engine.search import Search, SearchProblem, promotions
 from rlexp.engine.trial_state import Proposal, TrialProgress, steps_of
 from rlexp.protocol.experiment import Configuration
@@ -53,7 +54,7 @@ def promoted(entries: Sequence[TrialProgress], question: SearchProblem) -> list[
         and e.proposal.steps == question.steps
         and e.twin is None
     ]
-    if question.screening == question.seeds:
+    if question.screening == question.runs:
         return [number for _, number in complete]
     left = promotions(question, sum(map(steps_of, entries)))
     numbers = []
@@ -80,7 +81,23 @@ def candidates(
             continue
         if (candidate := _candidate(entry, question)) is not None:
             cache[candidate.number] = candidate
-    return sorted(cache.values(), key=lambda c: c.rank)
+    compared = list(cache.values())
+    if question.ranks:
+        # A new candidate changes the ranks of all others.
+        compared = _ranked_candidates([entries[c.number] for c in compared], question)
+    return sorted(compared, key=lambda c: c.rank)
+
+
+def _ranked_candidates(
+    entries: Sequence[TrialProgress], question: SearchProblem
+) -> list[WinnerCandidate]:
+    """Candidates with their ranks among each other as scores and values."""
+    whole = range(question.runs)
+    runs = {e.proposal.number: [e.records[p] for p in whole] for e in entries}
+    objectives = question.objectives
+    scores = {n: objectives.by_seed(m) for n, m in ranked_merits(runs, objectives).items()}
+    values = {number: (objectives.combine(each),) for number, each in scores.items()}
+    return [WinnerCandidate(n, each, values[n], values[n]) for n, each in scores.items()]
 
 
 def finalists(ranked: Sequence[WinnerCandidate], question: SearchProblem) -> list[WinnerCandidate]:
@@ -108,55 +125,90 @@ def choose(
         seeds: Number of selection seeds.
         question: The settings of the search.
     """
+    again = {c.number: selection.get(c.number, ()) for c in ranked}
     scored = tuple(
-        Finalist(
-            number=c.number,
-            tuning=c.scores,
-            selection=tuple(r.score for r in selection.get(c.number, ()) if r.score is not None),
-        )
-        for c in ranked
+        Finalist(number=c.number, tuning=c.scores, selection=scores)
+        for c, scores in zip(ranked, _selection_scores(again, question), strict=True)
     )
-    objective = question.objectives.names[0]
+    objective, where = _objective_in_words(question)
     aggregate = question.plan.aggregate
-    by_number = {c.number: _merit(selection.get(c.number, ()), seeds, question) for c in ranked}
-    merits = {number: merit for number, merit in by_number.items() if merit is not None}
+    merits = _selection_merits(again, seeds, question)
     if not merits:
         why = (
-            f"no finalist has a {objective} on all {seeds} selection seeds"
+            f"no finalist has a {objective} on all {where}{seeds} selection seeds"
             if seeds
             else "there are no selection seeds to select by"
         )
-        rule = f"best {aggregate} {objective} on {question.seeds} tuning seeds ({why})"
+        rule = f"best {aggregate} {objective} on {where}{question.seeds} tuning seeds ({why})"
         return Selection(winner=ranked[0].number, finalists=scored, rule=rule)
     # `max` returns the first of equal finalists: the one that is better on tuning seeds.
     winner = max(merits, key=lambda number: merits[number])
     rule = (
-        f"best {aggregate} {objective} on {seeds} selection seeds among "
+        f"best {aggregate} {objective} on {where}{seeds} selection seeds among "
         f"{format_count(len(merits), 'finalist')}, the best on {question.seeds} tuning seeds"
     )
     return Selection(winner=winner, finalists=scored, rule=rule)
 
 
+def _objective_in_words(question: SearchProblem) -> tuple[str, str]:
+    """The first objective, and the tasks on which it is measured, for the rule of a choice."""
+    if not question.objectives.tasks:
+        return question.objectives.names[0], ""
+    kind = "rank" if question.ranks else "normalised score"
+    return kind, f"{question.tasks} tasks × "
+
+
+def _selection_scores(
+    runs: Mapping[int, Sequence[RunRecord]], question: SearchProblem
+) -> list[tuple[float, ...]]:
+    """The score of each finalist on each selection seed; seeds without a score are left out."""
+    objectives = question.objectives
+    if not question.ranks:
+        return [objectives.seed_scores(records) for records in runs.values()]
+    merits = ranked_merits(runs, objectives) if all(runs.values()) else {}
+    return [objectives.by_seed(merits.get(number, ())) for number in runs]
+
+
+def _selection_merits(
+    runs: Mapping[int, Sequence[RunRecord]], seeds: int, question: SearchProblem
+) -> dict[int, float]:
+    """The first objective of each finalist with a score on all selection seeds, by number."""
+    whole = {n: r for n, r in runs.items() if _is_scored(r, seeds, question)}
+    if question.ranks:
+        # Only whole finalists are compared: a missing run is no rank.
+        objectives = question.objectives
+        merits = ranked_merits(whole, objectives)
+        return {n: objectives.combine(objectives.by_seed(m)) for n, m in merits.items()}
+    by_number = {number: _merit(records, question) for number, records in whole.items()}
+    return {number: merit for number, merit in by_number.items() if merit is not None}
+
+
+def _is_scored(records: Sequence[RunRecord], seeds: int, question: SearchProblem) -> bool:
+    """Whether a finalist has a score on each selection seed and task."""
+    scored = sum(record.score is not None for record in records)
+    return seeds > 0 and scored >= seeds * question.tasks
+
+
 def _failed_after_promotion(entry: TrialProgress, question: SearchProblem) -> bool:
     """Whether a run of the trial failed on a tuning seed after the screening."""
-    further = range(question.screening, question.seeds)
+    further = range(question.screening, question.runs)
     records = [entry.records[p] for p in further if p in entry.records]
     return any(record.score is None for record in records)
 
 
 def _is_whole(entry: TrialProgress, question: SearchProblem) -> bool:
-    """Whether a trial is complete and has a run on every tuning seed at the full budget.
+    """Whether a trial is complete and has a run on every seed and task at the full budget.
 
     A twin is left out: its configuration is a candidate already.
     """
     complete = entry.trial is not None and entry.trial.state is TrialState.COMPLETE
     at_full_budget = entry.proposal.steps == question.steps and entry.twin is None
-    return complete and at_full_budget and all(p in entry.records for p in range(question.seeds))
+    return complete and at_full_budget and all(p in entry.records for p in range(question.runs))
 
 
 def _candidate(entry: TrialProgress, question: SearchProblem) -> WinnerCandidate | None:
-    records = [entry.records[p] for p in range(question.seeds)]
-    scores = tuple(r.score for r in records if r.score is not None)
+    records = [entry.records[p] for p in range(question.runs)]
+    scores = question.objectives.seed_scores(records)
     values = question.objectives.values(records)
     if values is None or len(scores) < question.seeds:
         return None
@@ -164,10 +216,8 @@ def _candidate(entry: TrialProgress, question: SearchProblem) -> WinnerCandidate
     return WinnerCandidate(entry.proposal.number, scores, merits, values)
 
 
-def _merit(records: Sequence[RunRecord], seeds: int, question: SearchProblem) -> float | None:
+def _merit(records: Sequence[RunRecord], question: SearchProblem) -> float | None:
     """The first objective on all selection seeds, greater is better; None if a seed lacks it."""
-    if not seeds or sum(record.score is not None for record in records) < seeds:
-        return None
     values = question.objectives.values(records)
     return question.objectives.oriented(values)[0] if values else None
 
@@ -180,6 +230,10 @@ def _spread(scores: Sequence[float]) -> float:
 def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
     pairs = list(zip(first, second, strict=True))
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _fingerprints(configurations: Sequence[Configuration]) -> tuple[str, ...]:
+    return tuple(configuration.fingerprint for configuration in configurations)
 
 
 class SweepStage(StrEnum):
@@ -195,8 +249,10 @@ class SweepStage(StrEnum):
 class DecisionLog(Protocol):
     """Stores the decisions of a sweep, each before the sweep acts on it."""
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
-        """The configuration of a trial; None and the reason where it is invalid."""
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
+        """The configuration of a trial on each task; none and the reason where one is invalid."""
         ...
 
     def find_states(
@@ -210,8 +266,8 @@ class DecisionLog(Protocol):
         """
         ...
 
-    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Store a proposed trial."""
+    def propose(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
+        """Store a proposed trial with its configuration on each task; with none if it is invalid."""
         ...
 
     def hand_over(self, spec: RunSpec) -> str | None:
@@ -232,7 +288,7 @@ class SweepSource:
         seeds: The seeds of the experiment.
         ledger: Stores the decisions.
         hours: Returns the wall-clock time of the search so far.
-        configurations: The valid configurations of trials, by number.
+        configurations: The valid configurations of trials on each task, by number.
         records: Runs that have ended for good, by id.
         selection: The selection; None before the winner is chosen.
         until: The last stage to execute.
@@ -243,7 +299,7 @@ class SweepSource:
     seeds: SeedPlan
     ledger: DecisionLog
     hours: Callable[[], float]
-    configurations: dict[int, Configuration] = field(default_factory=dict)
+    configurations: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     records: dict[str, RunRecord] = field(default_factory=dict)
     selection: Selection | None = None
     until: SweepStage = SweepStage.TEST
@@ -252,8 +308,8 @@ class SweepSource:
     _taken: set[str] = field(default_factory=set)
     _specs: dict[tuple[int, int], RunSpec] = field(default_factory=dict)
     _owners: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _first: dict[str, int] = field(default_factory=dict)
-    """The first trial with each configuration, by the fingerprint of the configuration."""
+    _first: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """The first trial with each configuration, by its fingerprints on all tasks."""
 
     @property
     def waiting(self) -> int:
@@ -320,11 +376,11 @@ class SweepSource:
             self.search.end(*owner, record)
 
     def runs_of(self, number: int, phase: Phase = Phase.TUNING) -> list[RunSpec]:
-        """The runs of a trial in a phase, in order of the seeds."""
+        """The runs of a trial in a phase, in order of the seeds, and of the tasks within a seed."""
         if phase is not Phase.TUNING:
-            seeds, configuration = self.seeds.seeds(phase), self.configurations[number]
-            return [configuration.spec(phase, self.seeds.root, seed) for seed in seeds]
-        positions = range(self.search.question.seeds)
+            seeds, configurations = self.seeds.seeds(phase), self.configurations[number]
+            return [c.spec(phase, self.seeds.root, seed) for seed in seeds for c in configurations]
+        positions = range(self.search.question.runs)
         return [self._specs[number, p] for p in positions if (number, p) in self._specs]
 
     def due_runs(self) -> list[RunSpec]:
@@ -334,34 +390,37 @@ class SweepSource:
     def trial_of(self, spec: RunSpec) -> int:
         """The number of the first trial with the configuration of a run."""
         owner = self._owners.get(spec.id)
-        return self._first[spec.fingerprint] if owner is None else owner[0]
+        if owner is not None:
+            return owner[0]
+        return next(n for each, n in self._first.items() if spec.fingerprint in each)
 
     def ranked(self) -> list[WinnerCandidate]:
         """The trials that can win so far, best first; the first one is the incumbent."""
         return candidates(self.search.entries, self.search.question, self._candidates)
 
-    def resume(self, proposals: Sequence[tuple[Proposal, Configuration | None]]) -> None:
+    def resume(self, proposals: Sequence[tuple[Proposal, tuple[Configuration, ...]]]) -> None:
         """Add the trials that earlier commands proposed, in the order of their numbers."""
-        for proposal, configuration in proposals:
-            self._begin(proposal, configuration)
+        for proposal, configurations in proposals:
+            self._begin(proposal, configurations)
 
-    def _begin(self, proposal: Proposal, configuration: Configuration | None) -> None:
+    def _begin(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
         """Add a trial; trials with the same configuration share their runs."""
         number = proposal.number
-        if configuration is None:
+        if not configurations:
             self.search.add(proposal)
             return
-        self.configurations[number] = configuration
-        seeds = self.seeds.seeds(Phase.TUNING)
+        self.configurations[number] = configurations
         # Equal configurations share all their runs.
-        elder = self._first.get(configuration.fingerprint)
+        fingerprints = _fingerprints(configurations)
+        elder = self._first.get(fingerprints)
         self.search.add(proposal, twin=elder)
         if elder is not None:
-            shared = {p: self._specs[elder, p] for p in range(len(seeds))}
+            shared = {p: self._specs[elder, p] for p in range(self.search.question.runs)}
             self._specs.update({(number, p): spec for p, spec in shared.items()})
             return
-        self._first[configuration.fingerprint] = number
-        for position, seed in enumerate(seeds):
+        self._first[fingerprints] = number
+        pairs = [(s, c) for s in self.seeds.seeds(Phase.TUNING) for c in configurations]
+        for position, (seed, configuration) in enumerate(pairs):
             spec = configuration.tuning_spec(self.search.question.plan, self.seeds, seed)
             if (parent := proposal.parent_of(position)) is not None:
                 spec = spec.again(Phase.TUNING, self.seeds.root, seed, parent)
@@ -386,7 +445,7 @@ class SweepSource:
     def _promotions(self) -> list[RunSpec]:
         """The runs of the promoted trials on the further tuning seeds."""
         numbers = promoted(self.search.entries, self.search.question)
-        positions = range(self.search.question.screening, self.search.question.seeds)
+        positions = range(self.search.question.screening, self.search.question.runs)
         return [self._specs[number, p] for p in positions for number in numbers]
 
     def _selections(self) -> list[RunSpec]:
@@ -403,9 +462,10 @@ class SweepSource:
         # The default configuration may have won: then its runs are made once.
         numbers = dict.fromkeys((self.selection.winner, DEFAULT))
         return [
-            self.configurations[number].spec(Phase.TEST, self.seeds.root, seed)
+            configuration.spec(Phase.TEST, self.seeds.root, seed)
             for seed in self.seeds.seeds(Phase.TEST)
             for number in numbers
+            for configuration in self.configurations[number]
         ]
 
     def _advance(self) -> bool:
@@ -450,30 +510,30 @@ class SweepSource:
         return number
 
     def _propose(self, number: int, suggestion: Suggestion) -> None:
-        configuration, refused = self.ledger.configure(number, suggestion)
-        parents, anew = self._find_states(suggestion, configuration)
+        configurations, refused = self.ledger.configure(number, suggestion)
+        parents, anew = self._find_states(suggestion, configurations)
         proposal = Proposal(
             number=number,
             parameters=suggestion.parameters,
             steps=suggestion.steps or self.search.question.steps,
-            refused=None if configuration is not None else refused,
+            refused=None if configurations else refused,
             parent=suggestion.parent,
             parents=parents,
             anew=anew,
             origin=suggestion.origin,
         )
         # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
-        self.ledger.propose(proposal, configuration)
-        self._begin(proposal, configuration)
+        self.ledger.propose(proposal, configurations)
+        self._begin(proposal, configurations)
 
     def _find_states(
-        self, suggestion: Suggestion, configuration: Configuration | None
+        self, suggestion: Suggestion, configurations: tuple[Configuration, ...]
     ) -> tuple[tuple[Parent | None, ...], str | None]:
         """The states from which the runs of a new trial continue; and why others do not."""
         question = self.search.question
-        if configuration is None or suggestion.parent is None or not question.plan.continuation:
+        if not configurations or suggestion.parent is None or not question.plan.continuation:
             return (), None
-        if configuration.fingerprint in self._first:
+        if _fingerprints(configurations) in self._first:
             # A twin makes no runs.
             return (), None
         entry = self.search.entries[suggestion.parent]
@@ -482,7 +542,8 @@ class SweepSource:
         judged = len(entry.judged_runs())
         positions = range(question.screening)
         runs = [entry.records.get(p) if p < judged else None for p in positions]
-        return self.ledger.find_states(configuration, runs)
+        # No sweep on several tasks continues runs.
+        return self.ledger.find_states(configurations[0], runs)
 
     def _choose(self) -> bool:
         ranked = finalists(self.ranked(), self.search.question)

@@ -30,6 +30,8 @@ class EndedTrial:
         parameters: Values of the searched hyperparameters.
         origin: Where its configuration comes from (`enqueue`, `try`, `prior` or `warm_start`); None from
             the tuner.
+        tasks: Number of tasks over which `value` and `scores` are means of normalised scores; None in a
+            sweep on one task.
     """
 
     number: int
@@ -42,6 +44,7 @@ class EndedTrial:
     imported: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     origin: TrialOrigin | None = None
+    tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

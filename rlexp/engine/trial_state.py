@@ -122,32 +122,33 @@ class TrialProgress:
         curve = self.curves.get(self.position, ())
         return curve[self.judged] if self.judged < len(curve) else None
 
-    def mean_at(self, index: int, height: Callable[[Evaluated], float]) -> float | None:
+    def mean_at(self, index: int, height: Callable[[Evaluated, int], float]) -> float | None:
         """The mean of the evaluations with this index over the seeds so far.
 
         None where a seed lacks the evaluation, or its value is not a number that a score can have.
 
         Args:
             index: Number of the evaluation within a run.
-            height: The value of an evaluation; greater is better.
+            height: The value of an evaluation of the run at a position; greater is better.
         """
         curves = [self.curves.get(p, ()) for p in range(self.position + 1)]
         if any(len(curve) <= index for curve in curves):
             return None
-        means = [height(curve[index]) for curve in curves]
+        means = [height(curve[index], position) for position, curve in enumerate(curves)]
         comparable = all(abs(mean) <= LARGEST_SCORE for mean in means)
         return fsum(means) / len(means) if comparable else None
 
-    def judged_values(self, judge: Callable[[RunRecord], float | None]) -> tuple[float, ...]:
+    def judged_values(self, judge: Callable[[RunRecord, int], float | None]) -> tuple[float, ...]:
         """The values of the ended runs, in order, up to the first run without a value.
 
         Args:
-            judge: The value of a run; greater is better.
+            judge: The value of the run at a position; greater is better.
         """
         values = []
         for position in range(self.position + 1):
             record = self.records.get(position)
-            value = None if record is None or record.score is None else judge(record)
+            scored = record is not None and record.score is not None
+            value = judge(record, position) if scored and record is not None else None
             if value is None:
                 break
             values.append(value)

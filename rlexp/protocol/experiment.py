@@ -189,8 +189,18 @@ class Experiment:
 
     @property
     def default(self) -> Configuration:
-        """The default configuration of a sweep."""
-        return self.configurations[-1]
+        """The default configuration of a sweep; of several tasks, the one on the first task."""
+        return self.defaults[0]
+
+    @property
+    def defaults(self) -> tuple[Configuration, ...]:
+        """The default configuration of a sweep on each of its tasks."""
+        return self.configurations[-self.tasks :]
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks on which each configuration of a sweep is trained."""
+        return 1 if self.sweep is None else max(len(self.sweep.tasks), 1)
 
     def of_phase(self, phase: Phase) -> tuple[Configuration, ...]:
         """The configurations that run in a phase."""
@@ -263,7 +273,7 @@ class Experiment:
 
     @property
     def _requested(self) -> tuple[Configuration, ...]:
-        return self.configurations if self.sweep is None else (self.default,)
+        return self.configurations if self.sweep is None else self.defaults
 
     def _extended(self) -> dict[str, Any]:
         """The part of the definition that an extension adds; further runs may be added to it."""
@@ -300,7 +310,8 @@ class Experiment:
     @property
     def minimised(self) -> frozenset[str]:
         """The objectives of the sweep whose lower values are better."""
-        if self.sweep is None:
+        # On several tasks, the objective is made of normalised scores, which are better the higher.
+        if self.sweep is None or self.sweep.tasks:
             return frozenset()
         default = self.default
         # An environment may report a measure with the name of an objective, such as `final`.

@@ -92,6 +92,27 @@ def known_values(
     return {key: declared[key] for key in KNOWN_VALUES if key in declared}
 
 
+def known_anchors(
+    known: Mapping[str, Any], *, lower_is_better: bool
+) -> tuple[float, float, str] | None:
+    """The scores that become 0 and 1 when a task is normalised, and the key of the second one.
+
+    They are the score of a random policy, and the threshold or else the best possible score. None
+    where a task does not declare two different ones, or a random policy is the better one.
+
+    Args:
+        known: The known values of the score.
+        lower_is_better: Whether lower scores are better; the first anchor is then the greater one.
+    """
+    end = "minimum" if lower_is_better else "maximum"
+    key = "threshold" if known.get("threshold") is not None else end
+    low, high = known.get("random"), known.get(key)
+    # A random policy that is as good as the threshold would turn the scale upside down.
+    if low is None or high is None or high == low or (high < low) is not lower_is_better:
+        return None
+    return float(low), float(high), key
+
+
 def is_minimised(quantity: str, measures: Mapping[str, Any]) -> bool:
     """Whether lower values of a quantity are better: of a measure that is declared so."""
     declared: Mapping[str, Any] = measures.get(quantity, {})

@@ -60,7 +60,8 @@ def _naming(existing: Experiment, requested: Experiment) -> Callable[[Configurat
 
     The configuration of a sweep is its default, which is compared with the default of the other.
     """
-    if existing.sweep is not None and requested.sweep is not None:
+    searched = existing.sweep is not None and requested.sweep is not None
+    if searched and existing.tasks == requested.tasks == 1:
         return lambda _: "default"
     tasks = {c.task for experiment in (existing, requested) for c, _ in experiment.defined()}
     if len(tasks) == 1:

@@ -27,8 +27,12 @@ PROPOSALS = "proposals"
 Direction = Literal["maximize", "minimize"]
 Allocation = Literal["two_stage", "fixed", "racing"]
 Aggregate = Literal["mean", "median", "iqm"]
+Normalisation = Literal["anchors", "ranks"]
 
-LATER = ("continuation", "screening_episodes", "enqueue", "warm_start", "stop_at_regret")
+LATER = (
+    *("continuation", "screening_episodes", "enqueue", "warm_start", "stop_at_regret"),
+    *("normalisation", "screening_tasks"),
+)
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
 """Settings that a later command may change: the limits of the search and its storage."""
@@ -66,6 +70,11 @@ class SweepPlan:
         warm_start: Earlier sweeps over the same parameters, whose trials inform the search.
         stop_at_regret: The search ends when more trials could gain at most this much, in units of the
             objective; null: the limits alone end it.
+        normalisation: How scores on several tasks become comparable: `anchors` makes the score of a
+            random policy 0 and the threshold of the task 1; `ranks` takes the share of the other trials
+            that a run is better than. Null: `anchors` on several tasks; a sweep on one task has none.
+        screening_tasks: Tasks on which `two_stage` screens each configuration, the first of those that
+            are given; null: 1.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -88,6 +97,8 @@ class SweepPlan:
     enqueue: tuple[Mapping[str, Any], ...] | None = None
     warm_start: str | tuple[str, ...] | None = None
     stop_at_regret: Annotated[float, Interval(gt=0, lt=inf)] | None = None
+    normalisation: Normalisation | None = None
+    screening_tasks: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
@@ -151,6 +162,39 @@ def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[D
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepTask:
+    """One of several tasks of a sweep, and how its scores become comparable with those of the others.
+
+    Attributes:
+        task: The name of the task.
+        low: The score that becomes 0, in units of the score.
+        high: The score that becomes 1; below `low` where lower scores are better.
+    """
+
+    task: str
+    low: float
+    high: float
+
+    def normalised(self, score: float) -> float:
+        """The share of the way from `low` to `high`: greater is better."""
+        return (score - self.low) / (self.high - self.low)
+
+    def plain(self) -> dict[str, Any]:
+        """The entry of the task in `experiment.json`."""
+        return {"task": self.task, "low": self.low, "high": self.high}
+
+    @classmethod
+    def from_plain(cls, mapping: Mapping[str, Any]) -> "SweepTask":
+        """The task of a mapping of JSON values; the inverse of `plain`.
+
+        Raises:
+            KeyError: A field is missing.
+        """
+        low, high = float(mapping["low"]), float(mapping["high"])
+        return cls(task=str(mapping["task"]), low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """The search for the configurations of an experiment; `plan.lag` is always a number here.
 
@@ -162,6 +206,7 @@ class Sweep:
         plan: The settings of the search.
         guess: The configuration of the guesses of all priors; None without a prior.
         earlier: What was taken over from the sweeps that `plan.warm_start` names.
+        tasks: The tasks for which one configuration is searched; empty in a sweep on one task.
     """
 
     name: str
@@ -171,6 +216,7 @@ class Sweep:
     plan: SweepPlan
     guess: Mapping[str, Any] | None = None
     earlier: tuple[EarlierSweep, ...] = ()
+    tasks: tuple["SweepTask", ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -188,6 +234,8 @@ class Sweep:
             "plan": plan,
             **({} if self.guess is None else {"guess": dict(self.guess)}),
             **({"earlier": [sweep.plain() for sweep in self.earlier]} if self.earlier else {}),
+            # Files of sweeps on one task keep their bytes.
+            **({"tasks": [task.plain() for task in self.tasks]} if self.tasks else {}),
         }
 
     @classmethod
@@ -210,6 +258,7 @@ class Sweep:
             plan=SweepPlan(**plan),
             guess=mapping.get("guess"),
             earlier=tuple(map(EarlierSweep.from_plain, mapping.get("earlier", ()))),
+            tasks=tuple(map(SweepTask.from_plain, mapping.get("tasks", ()))),
         )
 
     def definition(self) -> dict[str, Any]:
@@ -219,4 +268,5 @@ class Sweep:
             "tuner": identifying(self.tuner),
             "pruner": identifying(self.pruner),
             "plan": self.plan.definition(),
+            **({"tasks": [task.plain() for task in self.tasks]} if self.tasks else {}),
         }

@@ -89,14 +89,14 @@ class StoredAttempt:
 
 
 def write_experiment(paths: ExperimentPaths, experiment: Experiment) -> None:
-    """Publish the definition of an experiment; a sweep's holds its default configuration only.
+    """Publish the definition of an experiment; a sweep's holds its defaults only.
 
     Raises:
         RecordError: The experiment was read from a file of an older schema.
     """
     _check_schema(experiment.schema, f"experiment {experiment.name}")
     # The trials of a sweep stand in `trials.jsonl`: a definition never changes.
-    defined = experiment.configurations if experiment.sweep is None else (experiment.default,)
+    defined = experiment.configurations if experiment.sweep is None else experiment.defaults
     document: dict[str, Any] = {
         "name": experiment.name,
         "configurations": [c.plain() for c in defined],

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from rlexp.errors import ConfigError, ProtocolError, RecordError
@@ -32,7 +33,9 @@ class StoredTrial:
         number: Number of the trial, from 0.
         parameters: Values of the searched parameters.
         steps: Environment steps of each of its runs.
-        configuration: The configuration of its runs; None where it is invalid.
+        configuration: The configuration of its runs; of several tasks, that on the first one. None
+            where it is invalid.
+        on_other_tasks: The configuration on each further task, in the order of the tasks.
         refused: Why the configuration is invalid.
         parent: The trial whose configuration it repeats with more steps, if any.
         parents: The state from which each run continues, in order of the tuning seeds, None where
@@ -52,6 +55,12 @@ class StoredTrial:
     anew: str | None = None
     seconds: float = 0.0
     origin: TrialOrigin | None = None
+    on_other_tasks: tuple[Configuration, ...] = ()
+
+    @property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """The configuration on every task; empty where it is invalid."""
+        return () if self.configuration is None else (self.configuration, *self.on_other_tasks)
 
     def plain(self) -> dict[str, Any]:
         """The JSON object of the trial in `trials.jsonl`."""
@@ -61,12 +70,18 @@ class StoredTrial:
             "parameters": dict(self.parameters),
             "steps": self.steps,
             "configuration": self.configuration.plain() if self.configuration else None,
+            **self._elsewhere(),
             "refused": self.refused,
             "parent": self.parent,
             **self._beginnings(),
             **({} if self.origin is None else {"origin": str(self.origin)}),
             "seconds": self.seconds,
         }
+
+    def _elsewhere(self) -> dict[str, Any]:
+        """The configurations on further tasks; nothing in a sweep on one task."""
+        plain = [configuration.plain() for configuration in self.on_other_tasks]
+        return {"on_other_tasks": plain} if plain else {}
 
     def _beginnings(self) -> dict[str, Any]:
         """How runs begin that could continue; nothing for the trials of most sweeps."""
@@ -126,6 +141,9 @@ def _read_trial(paths: ExperimentPaths, line: bytes) -> StoredTrial:
             parameters=dict(document["parameters"]),
             steps=_steps(document["steps"]),
             configuration=read_configuration(configuration, schema) if configuration else None,
+            on_other_tasks=tuple(
+                read_configuration(other, schema) for other in document.get("on_other_tasks", ())
+            ),
             refused=document["refused"],
             parent=document["parent"],
             parents=tuple(p if p is None else Parent(**p) for p in document.get("parents", ())),
@@ -234,12 +252,12 @@ def with_trials(
     Raises:
         RecordError: The selection names a trial that does not exist.
     """
-    by_number = {t.number: t.configuration for t in trials if t.configuration is not None}
-    default = replace(experiment.configurations[0], label=DEFAULT_LABEL)
+    by_number = {t.number: t.configurations for t in trials if t.configurations}
+    defaults = tuple(replace(c, label=DEFAULT_LABEL) for c in experiment.defaults)
     grown = replace(
         experiment,
-        configurations=(default,),
-        trials=tuple(by_number.values()),
+        configurations=defaults,
+        trials=tuple(chain.from_iterable(by_number.values())),
         continued=dict(_continued(experiment, trials)),
     )
     if selection is None:
@@ -247,11 +265,12 @@ def with_trials(
     named = [selection.winner, *(f.number for f in selection.finalists)]
     if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
-    tuned = replace(by_number[selection.winner], label=TUNED)
+    tuned = tuple(replace(c, label=TUNED) for c in by_number[selection.winner])
+    finalists = (by_number[f.number] for f in selection.finalists)
     return replace(
         grown,
-        configurations=(default,) if selection.winner == DEFAULT else (tuned, default),
-        finalists=tuple(by_number[f.number] for f in selection.finalists),
+        configurations=defaults if selection.winner == DEFAULT else (*tuned, *defaults),
+        finalists=tuple(chain.from_iterable(finalists)),
     )
 
 

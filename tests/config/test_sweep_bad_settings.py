@@ -27,9 +27,18 @@ def folder(tmp_path: Path) -> Path:
         (["tuner=tpe,random"], "tuner must be the same for every trial: write one value"),
         (["sweep.trials=1,2"], "sweep.trials must be the same for every trial: write one value"),
         (["budget.steps=1,2"], "budget.steps must be the same for every trial: write one value"),
-        (["environment=acrobot,cartpole"], "scores on different tasks cannot be compared"),
-        (["environment.id=A-v0,B-v0"], "scores on different tasks cannot be compared"),
-        (["environment.reference.threshold=1,2"], "scores on different tasks cannot be compared"),
+        (
+            ["environment=acrobot,cartpole"],
+            "takes one value; for one configuration for several tasks, write",
+        ),
+        (
+            ["environment.id=A-v0,B-v0"],
+            "takes one value; for one configuration for several tasks, write",
+        ),
+        (
+            ["environment.reference.threshold=1,2"],
+            "takes one value; for one configuration for several tasks, write",
+        ),
         (["sweep.space.executor.workers=[1,2]"], "sweep.space.executor.workers: executor.workers"),
         # settings
         (["sweep.trials=0"], "sweep.trials=0: must be greater than or equal to 1"),

@@ -144,7 +144,7 @@ def test_definition_that_searches_other_tasks_is_refused(folder: Path) -> None:
     """A definition that searches tasks is refused, like an override that searches tasks."""
     text = DEFINITION + "    environment: [cartpole, acrobot]\n"
     write_tree(folder, {"sweeps/mine.yaml": text})
-    assert "sweep.space.environment: scores on different tasks" in refusal(folder, "mine")
+    assert "sweep.space.environment: environment takes one value" in refusal(folder, "mine")
 
 
 def test_option_that_does_not_fit_the_definition_is_named(folder: Path) -> None:

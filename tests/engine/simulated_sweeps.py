@@ -15,7 +15,7 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.sweep import SweepPlan
+from rlexp.protocol.sweep import SweepPlan, SweepTask
 from rlexp.pruners import Pruner
 from rlexp.pruners.none import Never
 from rlexp.records.events import Ending, Evaluated, Failure
@@ -59,20 +59,27 @@ def plan(**changes: Any) -> SweepPlan:
 class Notes:
     """A ledger in memory."""
 
-    proposals: list[tuple[Proposal, Configuration | None]] = field(default_factory=list)
+    proposals: list[tuple[Proposal, tuple[Configuration, ...]]] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
     refused: Callable[[float], bool] = lambda _: False
     continued: list[RunSpec] = field(default_factory=list)
     lost: str | None = None
+    tasks: tuple[SweepTask, ...] = ()
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
-        """A configuration whose algorithm has the parameter `x`."""
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
+        """A configuration on each task, whose algorithm has the parameter `x`."""
         x = suggestion.parameters["algorithm.x"]
         if self.refused(x):
-            return None, f"x={x} cannot be run"
+            return (), f"x={x} cannot be run"
         base = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
         algorithm = {**base.algorithm, "x": x}
-        return replace(base, algorithm=algorithm, label=f"trial {number}"), ""
+        trial = replace(base, algorithm=algorithm, label=f"trial {number}")
+        if not self.tasks:
+            return (trial,), ""
+        on_tasks = (({**base.environment, "id": t.task}, t.task) for t in self.tasks)
+        return tuple(replace(trial, environment=e, task=t) for e, t in on_tasks), ""
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -90,9 +97,9 @@ class Notes:
         self.continued.append(spec)
         return self.lost
 
-    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
+    def propose(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
         """Keep a proposal."""
-        self.proposals.append((proposal, configuration))
+        self.proposals.append((proposal, configurations))
 
     def choose(self, selection: Selection) -> None:
         """Keep a selection."""
@@ -119,17 +126,21 @@ class World:
     records: dict[str, RunRecord] = field(default_factory=dict)
     stopped: dict[str, int] = field(default_factory=dict)
     trained: int = 0
+    tasks: tuple[SweepTask, ...] = ()
 
     def open(self, until: SweepStage = SweepStage.TEST, hours: float = 0.0) -> SweepSource:
         """The sweep as a new command finds it."""
-        self.notes.refused = self.refused
+        self.notes.refused, self.notes.tasks = self.refused, self.tasks
         question = SearchProblem(
             plan=self.plan,
             seeds=len(self.seeds.seeds(Phase.TUNING)),
             steps=STEPS,
             every=EVERY,
             objectives=Objectives(
-                names=self.plan.objectives, aggregate=self.plan.aggregate, threshold=0.9
+                names=self.plan.objectives,
+                aggregate=self.plan.aggregate,
+                threshold=0.9,
+                tasks=self.tasks,
             ),
             default={"algorithm.x": 0.5},
             space=SPACE,

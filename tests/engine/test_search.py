@@ -143,7 +143,7 @@ def test_only_screening_runs_have_fewer_final_episodes() -> None:
     """Runs on the first tuning seed have fewer final episodes; promoted, selection and test runs all."""
     world = World(plan=plan(allocation="two_stage", screening_episodes=1))
     sweeping = world.run(2, 0)
-    full = sweeping.configurations[0].budget.final_episodes
+    full = sweeping.configurations[0][0].budget.final_episodes
     episodes = {
         (r.spec.phase, r.spec.seed): r.spec.budget["final_episodes"]
         for r in world.records.values()

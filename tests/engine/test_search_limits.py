@@ -104,9 +104,7 @@ def test_a_configuration_that_cannot_run_is_a_failed_trial() -> None:
     """A trial whose configuration is refused is recorded as refused and does not win."""
     world = World(refused=lambda x: x != 0.5 and x > 0.4)
     world.run(2, 0)
-    refused = [
-        p for p, trial_configuration in world.notes.proposals if trial_configuration is None
-    ]
+    refused = [p for p, trial_configuration in world.notes.proposals if not trial_configuration]
     assert refused
     assert all(p.refused for p in refused)
     assert world.notes.selections[0].winner not in {p.number for p in refused}

@@ -90,7 +90,8 @@ def _is_replaced(key: str, group: str) -> bool:
 
 
 def _choice(group: str, names: Sequence[str]) -> str:
-    return f"[{','.join(names)}]" if group in MANY else names[0]
+    # Several environments are a grid, or the tasks of a sweep.
+    return f"[{','.join(names)}]" if group in MANY else ",".join(names)
 
 
 def words_of(configuration: Configuration, workspace: Workspace) -> ConfigurationWords:

@@ -184,21 +184,22 @@ def derive_name(experiment: Experiment, matrices: Collection[str | None] = ()) -
         matrices: Names of the matrices that the configurations come from; each stands for several
             tasks.
     """
-    task_names = list(dict.fromkeys(_folder_word(c.task) for c in experiment.configurations))
-    matrix_names = [_folder_word(matrix) for matrix in matrices if matrix is not None]
+    task_names = list(dict.fromkeys(folder_word(c.task) for c in experiment.configurations))
+    matrix_names = [folder_word(matrix) for matrix in matrices if matrix is not None]
     tasks = "+".join(
         matrix_names
         if len(task_names) > 1 and len(matrix_names) == len(matrices) > 0
         else task_names
     )
     algorithms = "+".join(
-        dict.fromkeys(_folder_word(short_name(c.algorithm)) for c in experiment.configurations)
+        dict.fromkeys(folder_word(short_name(c.algorithm)) for c in experiment.configurations)
     )
     # Cut before the hash is added: file systems allow 255 bytes for a name.
     return f"{tasks}-{algorithms}"[:80] + f"-{experiment.fingerprint[:6]}"
 
 
-def _folder_word(text: str) -> str:
+def folder_word(text: str) -> str:
+    """A text as part of the name of a folder."""
     # Without `..` and leading dots, the word can neither leave the folder nor be hidden in it.
     return re.sub(r"[^A-Za-z0-9._-]+|[.]{2,}", "-", text).strip("._-") or "task"
 

@@ -76,12 +76,14 @@ class StudyLedger:
     paths: ExperimentPaths
     configurer: Configurer
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
         """See `Configurer.configure`; the configuration is that of an imported run."""
-        configuration, refused = self.configurer.configure(
+        configurations, refused = self.configurer.configure(
             number, suggestion.parameters, suggestion.steps
         )
-        return (None if configuration is None else as_imported(configuration)), refused
+        return tuple(map(as_imported, configurations)), refused
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -89,8 +91,9 @@ class StudyLedger:
         """Raise a ProtocolError: no run of a study continues another one."""
         raise ProtocolError(f"{len(runs)} runs of {configuration.label} cannot be continued")
 
-    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
-        """Append a trial to the file of the study."""
+    def propose(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
+        """Append a trial to the file of the study, which is on one task."""
+        configuration = configurations[0] if configurations else None
         trial = StoredTrial(
             number=proposal.number,
             parameters=proposal.parameters,
@@ -379,7 +382,7 @@ class SweepStudy:
     ) -> PlannedImportRun:
         """A run in the form in which imported runs are written."""
         trial = source.trial_of(spec)
-        configuration, steps = source.configurations[trial], int(spec.budget["steps"])
+        (configuration,), steps = source.configurations[trial], int(spec.budget["steps"])
         early = None
         if trouble is not None:
             early = EarlyEnd(step=0, ending=Ending.FAILED, failure=trouble[0], reason=trouble[1])

@@ -1,13 +1,14 @@
 """Reads a sweep's trials, choice and cost from its folder, as evidence for a report."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any
 
 from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.failure_streak import trial_reason
-from rlexp.engine.sweep_source import SweepSource
+from rlexp.engine.objectives import Objectives
+from rlexp.engine.sweep_source import SweepSource, WinnerCandidate
 from rlexp.engine.trial_state import TrialProgress
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
@@ -55,16 +56,17 @@ def read_sweep_evidence(
         default=question.default,
         importances=_importances(sweeping, experiment) if with_importance else (),
         costs={str(phase): _cost(by_id.values(), phase) for phase in Phase},
-        reference=experiment.default.score_reference,
+        # Normalised scores have no known bounds, and are better the higher they are.
+        reference={} if sweep.tasks else experiment.default.score_reference,
         minimised=experiment.minimised,
-        score_minimised=experiment.default.lower_is_better,
+        score_minimised=not sweep.tasks and experiment.default.lower_is_better,
         imported=experiment.imported is not None,
         regret_bound=None if bound is None else bound.gain,
     )
 
 
 def _trials(sweeping: SweepSource, records: Mapping[str, RunRecord]) -> Iterator[TrialEvidence]:
-    eligible_numbers = {candidate.number for candidate in sweeping.ranked()}
+    eligible = {candidate.number: candidate for candidate in sweeping.ranked()}
     entries, screening = sweeping.search.entries, sweeping.search.question.screening
     runs = [sweeping.runs_of(e.proposal.number) for e in entries]
     # Trials of the same configuration share their runs; the first trial pays for them.
@@ -84,8 +86,8 @@ def _trials(sweeping: SweepSource, records: Mapping[str, RunRecord]) -> Iterator
         yield _trial(
             entry,
             sweeping,
-            {s.seed: records[s.id] for s in runs[number] if s.id in records},
-            eligible=first_twin in eligible_numbers,
+            {p: records[s.id] for p, s in enumerate(runs[number]) if s.id in records},
+            candidate=eligible.get(first_twin),
             spent=screening_steps[number] + promotion_steps[number],
             ended_at=promoted[first_twin + 1] if promotion_steps[first_twin] else screened[number],
         )
@@ -100,7 +102,7 @@ def _trial(
     sweeping: SweepSource,
     records: Mapping[int, RunRecord],
     *,
-    eligible: bool,
+    candidate: WinnerCandidate | None,
     spent: int,
     ended_at: int,
 ) -> TrialEvidence:
@@ -108,8 +110,8 @@ def _trial(
     complete = trial is not None and trial.state is TrialState.COMPLETE
     values = objectives.oriented(trial.values) if trial is not None and complete else ()
     # The stored values are those of the screening seeds; eligible trials are ranked on all seeds.
-    if eligible and (promoted := objectives.values(list(records.values()))):
-        values = promoted
+    if candidate is not None:
+        values = candidate.values
     return TrialEvidence(
         number=entry.proposal.number,
         parameters=entry.proposal.parameters,
@@ -117,14 +119,50 @@ def _trial(
         state=str(trial.state) if trial is not None else "unfinished",
         value=values[0] if values else None,
         values=values,
-        scores={seed: r.score for seed, r in records.items() if r.score is not None},
-        eligible=eligible,
+        scores=_scores(records, candidate, sweeping),
+        by_task=_scores_by_task(records, objectives),
+        eligible=candidate is not None,
         ended_at=ended_at,
         spent=spent,
-        runs=tuple(r.spec.name for r in records.values()),
+        runs=tuple(record.spec.name for record in records.values()),
         reason=trial_reason(entry),
         origin=entry.proposal.origin,
     )
+
+
+def _scores(
+    records: Mapping[int, RunRecord], candidate: WinnerCandidate | None, sweeping: SweepSource
+) -> dict[int, float]:
+    """The score of each tuning seed; see `TrialEvidence.scores`."""
+    question = sweeping.search.question
+    if not question.objectives.tasks:
+        return {r.spec.seed: r.score for r in records.values() if r.score is not None}
+    if candidate is not None:
+        return dict(zip(sweeping.seeds.seeds(Phase.TUNING), candidate.scores, strict=True))
+    if question.ranks:
+        # A trial that cannot win has no rank among those that can.
+        return {}
+    scores = {}
+    for number, seed in enumerate(sweeping.seeds.seeds(Phase.TUNING)):
+        positions = range(number * question.tasks, (number + 1) * question.tasks)
+        # Up to the first task without a run: a screened trial has few tasks.
+        run = takewhile(lambda position: position in records, positions)
+        if each := question.objectives.seed_scores([records[position] for position in run]):
+            scores[seed] = each[0]
+    return scores
+
+
+def _scores_by_task(
+    records: Mapping[int, RunRecord], objectives: Objectives
+) -> dict[str, dict[int, float]]:
+    """The scores of runs by task and seed; empty in a sweep on one task."""
+    tasks = objectives.tasks
+    scores: dict[str, dict[int, float]] = {task.task: {} for task in tasks}
+    # The runs of a trial are ordered by seed, and by task within a seed.
+    for position, record in records.items():
+        if tasks and record.score is not None:
+            scores[tasks[position % len(tasks)].task][record.spec.seed] = record.score
+    return scores
 
 
 def _importances(sweeping: SweepSource, experiment: Experiment) -> tuple[ImportanceByMethod, ...]:

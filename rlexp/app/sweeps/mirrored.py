@@ -16,6 +16,7 @@ from rlexp.engine.sweep_source import SweepSource, SweepStage, WinnerCandidate
 from rlexp.engine.trial_state import TrialProgress
 from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial, OptunaTrialState
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.sweep import Sweep
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import DEFAULT
 from rlexp.records.trial import TrialState
@@ -52,9 +53,12 @@ def mirrored_sweep(sweeping: SweepSource, name: str) -> MirroredSweep:
     )
 
 
-def metric_names(objectives: Sequence[str]) -> tuple[str, ...]:
+def metric_names(sweep: Sweep) -> tuple[str, ...]:
     """The names of the values of a trial in the study, which are no test scores."""
-    return tuple(f"{name}, all tuning seeds" for name in objectives)
+    if sweep.tasks:
+        kind = "rank" if sweep.plan.normalisation == "ranks" else "normalised score"
+        return (f"{kind}, all tasks and tuning seeds",)
+    return tuple(f"{name}, all tuning seeds" for name in sweep.plan.objectives)
 
 
 def _owner(entry: TrialProgress) -> int:
@@ -131,10 +135,13 @@ def _attributes(
     yield "steps", entry.proposal.steps
     yield "seeds", [r.spec.seed for r in records]
     yield "scores", [r.score for r in records]
+    if tasks := sweeping.search.question.objectives.tasks:
+        positions = {record.spec.id: position for position, record in entry.records.items()}
+        yield "tasks", [tasks[positions[r.spec.id] % len(tasks)].task for r in records]
     yield "runs", [r.spec.name for r in records]
     question, trial = sweeping.search.question, entry.trial
     if trial is not None and trial.state is TrialState.COMPLETE:
-        screened = question.screening < question.seeds
+        screened = question.screening < question.runs
         if screened or state == "pruned":
             # The values of a trial are stored so that greater is better.
             yield "screening", _single_or_list(question.objectives.oriented(trial.values))
@@ -166,6 +173,8 @@ def _reason(entry: TrialProgress, sweeping: SweepSource, state: OptunaTrialState
         return None
     if entry.proposal.steps < question.steps:
         return f"its {entry.proposal.steps:,} steps are fewer than the {question.steps:,} of a full run"
+    if question.objectives.tasks:
+        return f"not promoted: screened by {question.screening} of {question.runs} runs"
     return f"not promoted: screened on {question.screening} of {question.seeds} tuning seeds"
 
 
@@ -258,7 +267,12 @@ def _scored(number: int, phases: Sequence[Phase], sweeping: SweepSource) -> dict
 
 
 def _value(records: Sequence[RunRecord], sweeping: SweepSource) -> float | list[float] | None:
-    """The objective over the runs of a phase, in its units; a list for several objectives."""
+    """The objective over the runs of a phase, in its units; a list for several objectives.
+
+    None where trials are compared by ranks, which these runs alone do not have.
+    """
+    if sweeping.search.question.ranks:
+        return None
     return _single_or_list(sweeping.search.question.objectives.values(records) or ())
 
 

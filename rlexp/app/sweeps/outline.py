@@ -19,7 +19,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.errors import RlexpError
 from rlexp.protocol.experiment import Experiment
-from rlexp.protocol.identity import short_name
+from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
@@ -44,12 +44,17 @@ def outline_of(
     plan, question = definition.plan, sweeping.search.question
     promoted, finalists = count_promotions(sweeping)
     workers = launch.executor.workers_for(launch.threads)
-    spec = default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    specs = expected_runs(default, sweeping)
+    first = [c.spec(Phase.TUNING, experiment.seeds.root, 0) for c in experiment.defaults]
+    specs = expected_runs(experiment.defaults, sweeping)
     # What a run costs does not depend on the number of its final episodes.
-    rates = {each.fingerprint: costs.rates[spec.fingerprint] for each in specs if costs.rates}
+    by_task = {canonical(spec.environment): spec.fingerprint for spec in first}
+    rates = {
+        each.fingerprint: costs.rates[by_task[canonical(each.environment)]]
+        for each in specs
+        if costs.rates
+    }
     begun = find_beginnings(paths, begun_runs(paths, sweeping), allow_drift=launch.allow_drift)
-    replay = largest_replay_buffer([spec], costs.spaces)
+    replay = largest_replay_buffer(first, costs.spaces)
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
     expected = estimate_cost(
@@ -64,7 +69,7 @@ def outline_of(
         experiment=experiment.name,
         stage=str(sweeping.stage),
         algorithm=short_name(default.algorithm),
-        task=default.task,
+        task=", ".join(c.task for c in experiment.defaults),
         tuner=short_name(definition.tuner),
         pruner=short_name(definition.pruner),
         parameters=tuple(definition.space.keys),
@@ -72,7 +77,10 @@ def outline_of(
         trials_ended=sum(1 for e in sweeping.search.entries if e.trial is not None),
         enqueued=len(question.given),
         allocation=plan.allocation,
-        screening_seeds=question.screening,
+        tasks=tuple(c.task for c in experiment.defaults),
+        normalisation=plan.normalisation,
+        screening_tasks=min(question.screening, question.tasks),
+        screening_seeds=question.screened_seeds,
         screening_episodes=plan.screening_episodes,
         tuning_seeds=question.seeds,
         promoted=promoted,

@@ -5,17 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import cycle, islice
 from math import ceil, inf
 from pathlib import Path
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.failure_streak import systematic_failure, trial_reason
+from rlexp.engine.objectives import Objectives
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
-from rlexp.engine.search import promotions
+from rlexp.engine.search import SearchProblem, promotions
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.sweep_view import EndedTrial, SweepView
-from rlexp.engine.trial_state import steps_of
+from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.database import Database
 from rlexp.exchange.optuna_study import OptunaStudyMirror
@@ -111,7 +113,7 @@ def open_mirror(
             space=sweep.space,
             directions=directions(sweep.plan.objectives, experiment.minimised),
             owner=experiment.fingerprint,
-            metric_names=metric_names(sweep.plan.objectives),
+            metric_names=metric_names(sweep),
         )
     )
     if problem := mirror.check():
@@ -209,7 +211,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
         # The values of a trial are those of its screening; a candidate has values on all seeds.
         candidate = promoted.get(trial.number)
         screening = objectives.oriented(trial.values) if complete else (None,)
-        scores = candidate.scores if candidate else trial.scores
+        scores = candidate.scores if candidate else _screened_scores(entry, objectives)
         yield EndedTrial(
             number=trial.number,
             state=str(trial.state),
@@ -221,7 +223,22 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             best=leads,
             imported=sweeping.search.recorded,
             origin=entry.proposal.origin,
+            tasks=_tasks(sweeping.search.question, whole=candidate is not None),
         )
+
+
+def _screened_scores(entry: TrialProgress, objectives: Objectives) -> tuple[float, ...]:
+    """The scores of a trial that is not on all seeds; on several tasks, one for each seed."""
+    if objectives.tasks:
+        return objectives.seed_scores(entry.judged_runs())
+    return () if entry.trial is None else entry.trial.scores
+
+
+def _tasks(question: SearchProblem, *, whole: bool) -> int | None:
+    """Number of tasks on which a trial was scored; None in a sweep on one task."""
+    if not question.objectives.tasks:
+        return None
+    return question.tasks if whole else min(question.screening, question.tasks)
 
 
 def describe_limits(plan: SweepPlan, full_runs: float, bound: float | None) -> str:
@@ -260,14 +277,18 @@ def remaining_steps(sweeping: SweepSource) -> int:
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
     # The winner and the default configuration are tested, each on every test seed.
-    tests = 2 * len(sweeping.seeds.seeds(Phase.TEST)) if sweeping.until is SweepStage.TEST else 0
+    tested = sweeping.until is SweepStage.TEST
+    tasks = sweeping.search.question.tasks
+    tests = 2 * tasks * len(sweeping.seeds.seeds(Phase.TEST)) * tested
+    # Each finalist runs on every selection seed and task.
+    again = tasks * len(sweeping.seeds.seeds(Phase.SELECTION))
     match sweeping.stage:
         case SweepStage.SEARCH:
             promoted, finalists = count_promotions(sweeping)
-            chosen = finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
+            chosen = finalists * again
             return _search_steps(sweeping, promoted) + (chosen + tests) * steps
         case SweepStage.PROMOTION:
-            chosen = count_promotions(sweeping)[1] * len(sweeping.seeds.seeds(Phase.SELECTION))
+            chosen = count_promotions(sweeping)[1] * again
             return (missing + chosen + tests) * steps
         case SweepStage.SELECTION:
             return (missing + tests) * steps if sweeping.ranked() else 0
@@ -280,25 +301,27 @@ def remaining_runs(sweeping: SweepSource) -> int:
     return ceil(remaining_steps(sweeping) / sweeping.search.question.steps)
 
 
-def expected_runs(default: Configuration, sweeping: SweepSource) -> list[RunSpec]:
-    """Runs of the default configuration in place of the remaining ones, at least one.
+def expected_runs(defaults: Sequence[Configuration], sweeping: SweepSource) -> list[RunSpec]:
+    """Runs of the default configuration in place of the remaining ones, at least one on each task.
 
     Screening runs come first: they may have fewer final episodes.
     """
     question, seeds = sweeping.search.question, sweeping.seeds
-    every, screened = max(remaining_runs(sweeping), 1), 0
+    every, screened = max(remaining_runs(sweeping), len(defaults)), 0
     if sweeping.stage is SweepStage.SEARCH:
         screened = min(ceil(_search_steps(sweeping, 0) / question.steps), every)
-    first = default.tuning_spec(question.plan, seeds, seeds.seeds(Phase.TUNING)[0])
-    full = default.spec(Phase.TUNING, seeds.root, 0)
-    return [first] * screened + [full] * (every - screened)
+    # Screening is on the first tasks; further runs are equally many on every task.
+    on_first = defaults[: question.screening]
+    first = [d.tuning_spec(question.plan, seeds, seeds.seeds(Phase.TUNING)[0]) for d in on_first]
+    full = [default.spec(Phase.TUNING, seeds.root, 0) for default in defaults]
+    return [*islice(cycle(first), screened), *islice(cycle(full), every - screened)]
 
 
 def count_promotions(sweeping: SweepSource) -> tuple[int, int]:
     """The largest numbers of trials promoted to all tuning seeds, and to selection seeds."""
     question, trials = sweeping.search.question, _trials_at_most(sweeping)
-    promoted = promotions(question, trials * question.steps)
-    staged = question.screening < question.seeds
+    promoted = promotions(question, trials * question.screening * question.steps)
+    staged = question.screening < question.runs
     return promoted, min(question.plan.finalists, promoted if staged else trials)
 
 
@@ -320,7 +343,7 @@ def _search_steps(sweeping: SweepSource, promoted: int) -> int:
         new = (plan.trials - len(search.entries)) * steps
         if plan.full_runs is not None:
             new = min(new, ceil(plan.full_runs - search.full_runs) * steps)
-    total = under_way + new * screening + promoted * (question.seeds - screening) * steps
+    total = under_way + new * screening + promoted * (question.runs - screening) * steps
     if plan.steps is None:
         return total
     return min(total, max(plan.steps - sum(map(steps_of, search.entries)), 0))

@@ -15,7 +15,6 @@ from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibi
 from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.request import (
-    configuration_of,
     derive_name,
     other_name,
     plug_in_settings,
@@ -27,14 +26,15 @@ from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.earlier import read_earlier
+from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
-from rlexp.config.compose import ComposedConfiguration
 from rlexp.config.enqueued import enqueued_parameters, guess_parameters
 from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
-from rlexp.config.sweep import SweepRequest, compose_sweep
-from rlexp.config.sweep_checks import check_sweep, largest_trials
-from rlexp.config.validate import PlugIns, build, validate
+from rlexp.config.sweep import SweepRequest
+from rlexp.config.sweep_checks import largest_trials
+from rlexp.config.sweep_tasks import compose_tasks
+from rlexp.config.validate import build
 from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
@@ -50,7 +50,7 @@ from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
-from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, write_selection
+from rlexp.store.sweeps import StoredTrial, append_trial, write_selection
 from rlexp.tuners import Suggester, Suggestion
 
 
@@ -107,7 +107,7 @@ class RequestedSweep:
         executor: The plug-in that executes the runs.
         operational: The settings of every attempt that change no number.
         trackers: The trackers that receive the records.
-        parts: The built plug-ins of the default configuration.
+        tasks: The sweep on each of its tasks, one or more; `request` is that on the first one.
     """
 
     experiment: Experiment
@@ -116,7 +116,7 @@ class RequestedSweep:
     executor: Executor
     operational: Mapping[str, Any]
     trackers: ChosenTrackers
-    parts: PlugIns
+    tasks: tuple[RequestedTask, ...]
 
     @property
     def sweep(self) -> Sweep:
@@ -139,47 +139,69 @@ class Configurer:
         Raises:
             ConfigError: The default configuration cannot run.
         """
-        default = self.asked.experiment.default
-        built = {default.fingerprint: self.asked.parts}
+        defaults = self.asked.experiment.defaults
+        built = {
+            default.fingerprint: task.parts
+            for default, task in zip(defaults, self.asked.tasks, strict=True)
+        }
         objectives = self.asked.sweep.plan.objectives
-        check_compatibility([default], self.workspace, self.spaces, built, objectives)
+        check_compatibility(defaults, self.workspace, self.spaces, built, objectives)
 
     def configure(
         self, number: int, parameters: Mapping[str, Any], steps: int | None
-    ) -> tuple[Configuration | None, str]:
-        """The configuration of a trial; or None and the reason why it cannot run."""
+    ) -> tuple[tuple[Configuration, ...], str]:
+        """The configuration of a trial on each task; or none and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
-            return replace(self.asked.experiment.default, label=label), ""
-        try:
-            settings = self.asked.request.configure(parameters, steps)
-            keep_files(settings, self.asked.request.plain, self.asked.experiment.default)
-            root, parts = validate(settings, self.workspace.allowed)
-            configuration = configuration_of(ComposedConfiguration(settings, ()), root, parts)
-            built = {configuration.fingerprint: parts}
-            check_compatibility([configuration], self.workspace, self.spaces, built)
-        except (ConfigError, ProtocolError) as error:
-            return None, str(error)
-        return replace(configuration, label=label), ""
+            return tuple(replace(d, label=label) for d in self.asked.experiment.defaults), ""
+        configurations = []
+        for task in self.asked.tasks:
+            try:
+                configuration = self._checked(task, parameters, steps, files=keep_files)
+            except (ConfigError, ProtocolError) as error:
+                several = len(self.asked.tasks) > 1
+                return (), f"{task.configuration.task}: {error}" if several else str(error)
+            configurations.append(replace(configuration, label=label))
+        return tuple(configurations), ""
+
+    def _checked(
+        self,
+        task: RequestedTask,
+        parameters: Mapping[str, Any],
+        steps: int | None = None,
+        *,
+        files: Callable[[dict[str, Any], dict[str, Any], Configuration], None],
+    ) -> Configuration:
+        """The configuration of a trial on a task, whose environment was examined.
+
+        Raises:
+            ConfigError: It is invalid.
+            ProtocolError: It is invalid.
+        """
+        configuration, parts = task.configure(parameters, steps, self.workspace, files=files)
+        built = {configuration.fingerprint: parts}
+        check_compatibility([configuration], self.workspace, self.spaces, built)
+        return configuration
 
     def largest_specs(self) -> list[RunSpec]:
         """Runs of trials with the largest searched values that count for the memory.
 
         The environments of these runs are examined, and added to `spaces`.
         """
-        experiment, request = self.asked.experiment, self.asked.request
+        root = self.asked.experiment.seeds.root
         specs: dict[str, RunSpec] = {}
-        for parameters in largest_trials(request, MEMORY_KEYS):
-            # What cannot run takes no memory. A rollout above the budget is refused after its
-            # environment was examined, and counts up to the budget.
-            with suppress(ConfigError, ProtocolError):
-                settings = request.configure(parameters)
-                root, parts = validate(settings, self.workspace.allowed)
-                configuration = configuration_of(ComposedConfiguration(settings, ()), root, parts)
-                spec = configuration.spec(Phase.TUNING, experiment.seeds.root, 0)
-                specs[spec.fingerprint] = spec
-                built = {configuration.fingerprint: parts}
-                check_compatibility([configuration], self.workspace, self.spaces, built)
+        for task in self.asked.tasks:
+            for parameters in largest_trials(task.request, MEMORY_KEYS):
+                # What cannot run takes no memory. A rollout above the budget is refused after its
+                # environment was examined, and counts up to the budget.
+                with suppress(ConfigError, ProtocolError):
+                    configuration, parts = task.configure(
+                        parameters, None, self.workspace, files=lambda *_: None
+                    )
+                    spec = configuration.spec(Phase.TUNING, root, 0)
+                    specs[spec.fingerprint] = spec
+                    built = {configuration.fingerprint: parts}
+                    check_compatibility([configuration], self.workspace, self.spaces, built)
         return list(specs.values())
 
 
@@ -201,7 +223,9 @@ class FolderLedger:
         self.thinking.append(TimedSuggester(suggester))
         return self.thinking[-1]
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
         """See `Configurer.configure`."""
         return self.configurer.configure(number, suggestion.parameters, suggestion.steps)
 
@@ -215,13 +239,14 @@ class FolderLedger:
         """See `RunStates.hand_over`."""
         return self.states.hand_over(spec)
 
-    def propose(self, proposal: Proposal, configuration: Configuration | None) -> None:
+    def propose(self, proposal: Proposal, configurations: tuple[Configuration, ...]) -> None:
         """Append a trial to the sweep's file."""
         trial = StoredTrial(
             number=proposal.number,
             parameters=proposal.parameters,
             steps=proposal.steps,
-            configuration=configuration,
+            configuration=configurations[0] if configurations else None,
+            on_other_tasks=configurations[1:],
             refused=proposal.refused,
             parent=proposal.parent,
             parents=proposal.parents,
@@ -405,13 +430,13 @@ def _check_direction(requested: Experiment, workspace: Workspace) -> None:
 
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
     """The sweep of a definition and overrides."""
-    request = compose_sweep(name, words.overrides, workspace.folder)
-    root, parts = validate(request.plain, workspace.allowed)
-    configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
-    _refuse_policies(request, configuration)
-    check_sweep(request, workspace.allowed)
+    tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
+    first = tasks[0]
+    request, root, parts = first.request, first.settings, first.parts
+    configurations = tuple(task.configuration for task in tasks)
+    _refuse_policies(request, first.configuration)
     if root.failures == "worst":
-        require_minimum([configuration])
+        require_minimum(configurations)
     # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
     # timing. This lag is large enough that no worker waits for another.
     lag = request.plan.lag
@@ -424,7 +449,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     )
     experiment = Experiment(
         name="",
-        configurations=(replace(configuration, label=DEFAULT_LABEL),),
+        configurations=configurations,
         seeds=root.seeds,
         failures=root.failures,
         sweep=Sweep(
@@ -434,10 +459,13 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
             pruner=_recorded_plug_in("pruner", request.pruner, workspace),
             plan=plan,
             guess=guess_parameters(request, workspace.allowed),
+            tasks=scales_of(tasks, plan),
         ),
     )
     experiment_name = root.experiment or name or derive_name(experiment)
-    continued = replace(plan, continuation=_continuation(request, workspace))
+    # No sweep on several tasks continues runs: `compose_tasks` refuses that it is asked for.
+    continuation = _continuation(request, workspace) if len(tasks) == 1 else None
+    continued = replace(plan, continuation=continuation)
     named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
     _check_direction(named, workspace)
     named = _from_earlier(named, request, workspace)
@@ -449,7 +477,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         executor=parts.executor,
         operational={**root.budget.operational(), **root.compute.operational()},
         trackers=trackers,
-        parts=parts,
+        tasks=tasks,
     )
 
 

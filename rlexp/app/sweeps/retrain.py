@@ -6,14 +6,14 @@ seeds: its changes may be a choice, and no choice may be made on the test seeds 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from rlexp.app.execution.changed_budget import BUDGET_AND_COMPUTE, with_changed_budget
 from rlexp.app.execution.configuration_words import ConfigurationWords, words_of
 from rlexp.app.execution.import_permission import check_imports
-from rlexp.app.execution.request import RunRequest, derive_name, read_request
+from rlexp.app.execution.request import RunRequest, derive_name, folder_word, read_request
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep
 from rlexp.app.tracking.mirror_client import ChosenTrackers
@@ -68,7 +68,7 @@ class ChosenTrial:
     Attributes:
         paths: The folder of the sweep.
         number: The number of the trial.
-        configuration: The configuration of its runs.
+        configurations: The configuration of its runs on each task of the sweep, one or more.
         searched: The keys that the sweep searched.
         root: The root of the sweep's seeds.
         selection: The sha256 of `selection.json`; None before the winner is selected.
@@ -77,11 +77,16 @@ class ChosenTrial:
 
     paths: ExperimentPaths
     number: int
-    configuration: Configuration
+    configurations: tuple[Configuration, ...]
     searched: tuple[str, ...]
     root: int
     selection: str | None
     is_winner: bool
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration of its runs on the first task."""
+        return self.configurations[0]
 
     @property
     def name(self) -> str:
@@ -111,7 +116,7 @@ class ChosenTrial:
             ConfigError: No options lead to it.
         """
         try:
-            return words_of(self.configuration, workspace)
+            return _words_on_all_tasks(self.configurations, workspace)
         except ConfigError as error:
             raise error.rephrased(
                 f"{self.name}: {error}; train it as it is with rlexp run --from-sweep "
@@ -122,7 +127,27 @@ class ChosenTrial:
         """Whether a configuration differs from the trial in more than budget and compute."""
         trial = self.configuration
         alike = replace(configuration, budget=trial.budget, compute=trial.compute)
-        return alike.fingerprint != trial.fingerprint
+        return all(alike.fingerprint != each.fingerprint for each in self.configurations)
+
+
+def _words_on_all_tasks(
+    configurations: Sequence[Configuration], workspace: Workspace
+) -> ConfigurationWords:
+    """The choices and settings that lead to a configuration on each of its tasks.
+
+    Raises:
+        ConfigError: No options lead to it, or settings other than the environment differ.
+    """
+    first, *others = [words_of(configuration, workspace) for configuration in configurations]
+    names = [words.options["environment"] for words in (first, *others)]
+    shared = {**first.options, "environment": tuple(name for each in names for name in each)}
+    for words, name in zip(others, names[1:], strict=True):
+        if words.settings != first.settings or words.options != {
+            **first.options,
+            "environment": name,
+        }:
+            raise ConfigError("its environments have settings of their own on each task")
+    return replace(first, options=shared)
 
 
 def read_sweep_trial(sweep: str | None, trial: int | None) -> SweepTrial | None:
@@ -152,7 +177,7 @@ def request_trial_again(
     trial = choose_trial(origin, workspace)
     trial = as_ordinary(trial)
     check_imports(
-        [trial.configuration],
+        trial.configurations,
         workspace.allowed,
         origin.command([*overrides, *workspace.permission]),
     )
@@ -165,7 +190,8 @@ def request_trial_again(
             for word, key in zip(overrides, keys, strict=True)
             if _section(key) in (*BUDGET_AND_COMPUTE, *EXPERIMENT_KEYS)
         ]
-        return _same_trial(trial, kept, [key for _, key in _keyed(kept)], workspace)
+        tasks = {c.task for c in requested.experiment.configurations}
+        return _same_trial(trial, kept, [key for _, key in _keyed(kept)], workspace, tasks)
     return _changed_trial(trial, requested, overrides, keys, workspace)
 
 
@@ -179,8 +205,8 @@ def is_change_of_code(configuration: Configuration, paths: ExperimentPaths) -> b
 
 def as_ordinary(trial: ChosenTrial) -> ChosenTrial:
     """The trial for ordinary runs; see `without_code`."""
-    ordinary = without_code(trial.configuration, trial.paths, trial.name)
-    return replace(trial, configuration=ordinary)
+    ordinary = (without_code(c, trial.paths, trial.name) for c in trial.configurations)
+    return replace(trial, configurations=tuple(ordinary))
 
 
 def without_code(configuration: Configuration, paths: ExperimentPaths, name: str) -> Configuration:
@@ -277,19 +303,35 @@ def _section(key: str) -> str:
 
 
 def _same_trial(
-    trial: ChosenTrial, overrides: Sequence[str], keys: Sequence[str], workspace: Workspace
+    trial: ChosenTrial,
+    overrides: Sequence[str],
+    keys: Sequence[str],
+    workspace: Workspace,
+    tasks: Collection[str] | None = None,
 ) -> RunRequest:
-    """The trial as it is, with the overrides of seeds, budget and compute."""
+    """The trial as it is, with the overrides of seeds, budget and compute.
+
+    Args:
+        trial: The trial.
+        overrides: The overrides.
+        keys: The key of each override.
+        workspace: The workspace.
+        tasks: The tasks on which it is trained; None for all tasks of the sweep.
+    """
+    configurations = [c for c in trial.configurations if tasks is None or c.task in tasks]
+    # The name of the experiment must hold which tasks were left out.
+    left_out = len(configurations) < len(trial.configurations)
+    end = "-" + folder_word("+".join(c.task for c in configurations)) if left_out else ""
     composed = compose(overrides, workspace.folder)
     if len(composed) > 1:
         raise ConfigError("a trial is one configuration: leave out comma choices")
     root, parts = validate(composed[0].plain, workspace.allowed)
     phase, requested = Phase(root.phase), root.seeds.root if "seeds.root" in keys else None
     changes = [w for w, k in zip(overrides, keys, strict=True) if _changes_runs(k)]
-    labelled = replace(trial.configuration, label=trial.label)
+    labelled = [replace(c, label=trial.label) for c in configurations]
     experiment = Experiment(
-        name=check_name(root.experiment or _name(trial, "", workspace)),
-        configurations=(with_changed_budget(labelled, root, overrides, keys),),
+        name=check_name(root.experiment or _name(trial, end, workspace)),
+        configurations=tuple(with_changed_budget(c, root, overrides, keys) for c in labelled),
         seeds=replace(root.seeds, root=_root(trial, phase, requested, changed=False)),
         failures=root.failures,
         origin=trial.origin(changes),
@@ -336,9 +378,9 @@ def _changed_trial(
 
 
 def _is_changed(trial: ChosenTrial, experiment: Experiment) -> bool:
-    """Whether an experiment has the trial in a changed form on the task of the sweep."""
-    task = trial.configuration.task
-    return any(c.task == task and trial.is_changed_by(c) for c in experiment.configurations)
+    """Whether an experiment has the trial in a changed form on a task of the sweep."""
+    tasks = {configuration.task for configuration in trial.configurations}
+    return any(c.task in tasks and trial.is_changed_by(c) for c in experiment.configurations)
 
 
 def _given_root(requested: RunRequest, keys: Sequence[str]) -> int | None:
@@ -432,18 +474,18 @@ def choose_trial(
         raise RecordError(
             f"{paths.name} has no trial {number}: it has the trials 0 … {len(trials) - 1}"
         )
-    configuration = trials[number].configuration
-    if configuration is None:
+    configurations = trials[number].configurations
+    if not configurations:
         raise RecordError(
             f"trial {number} of {paths.name} cannot be run: {trials[number].refused}"
         )
-    if isinstance(configuration, ConfigurationSchema1):
-        configuration = configuration.renewed()
     experiment, selection = read_definition(paths), read_selection(paths)
     return ChosenTrial(
         paths=paths,
         number=number,
-        configuration=configuration,
+        configurations=tuple(
+            c.renewed() if isinstance(c, ConfigurationSchema1) else c for c in configurations
+        ),
         searched=() if experiment.sweep is None else tuple(experiment.sweep.space.keys),
         root=experiment.seeds.root,
         selection=None if selection is None else sha256(read_file(paths.selection)).hexdigest(),

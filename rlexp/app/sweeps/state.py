@@ -43,7 +43,9 @@ FINITE_TUNER = "grid"
 class ReadOnlyLedger:
     """A ledger that refuses every change, for a sweep that is only inspected."""
 
-    def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
+    def configure(
+        self, number: int, suggestion: Suggestion
+    ) -> tuple[tuple[Configuration, ...], str]:
         """Raise a ProtocolError."""
         raise ProtocolError(f"an inspected sweep cannot configure trial {number}: {suggestion}")
 
@@ -55,7 +57,7 @@ class ReadOnlyLedger:
             f"an inspected sweep cannot continue {len(runs)} runs as {configuration.label}"
         )
 
-    def propose(self, proposal: Proposal, _: Configuration | None) -> None:
+    def propose(self, proposal: Proposal, _: tuple[Configuration, ...]) -> None:
         """Raise a ProtocolError."""
         raise ProtocolError(f"an inspected sweep cannot propose trial {proposal.number}")
 
@@ -164,7 +166,7 @@ def restore_sweep(
     taken = search_hours(s.record for s in stored) if hours is None else 0.0
     clock = hours or (lambda: taken)
     sweeping = SweepSource(search, experiment.seeds, ledger, clock, records=records, until=until)
-    sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
+    sweeping.resume([(proposal_of(t), t.configurations) for t in trials])
     if trials and short_name(sweep.tuner) == FINITE_TUNER:
         # No record says that such a tuner has no suggestion left, so it is asked.
         search.exhausted = suggester.suggest([], len(trials)) is None
@@ -201,7 +203,7 @@ def _imported_sweep(
     search = Search(question, ended, ended, one_by_one=False, exhausted=True, recorded=True)
     records = {stored.record.spec.id: stored.record for stored in runs}
     sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
-    sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
+    sweeping.resume([(proposal_of(t), t.configurations) for t in read_trials(paths)])
     return sweeping
 
 
@@ -223,7 +225,7 @@ def _stream(
         and (s.record.state is not State.COMPLETED or s.record.spec.id in register.scored)
     }
     sweeping = SweepSource(search, experiment.seeds, ledger, lambda: 0.0, records=records)
-    sweeping.resume([(proposal_of(t), t.configuration) for t in read_trials(paths)])
+    sweeping.resume([(proposal_of(t), t.configurations) for t in read_trials(paths)])
     for number, seeds, state, reason in _rulings(register):
         entry = search.entries[number] if number < len(search.entries) else None
         # A register of a damaged stream may name runs that are gone.
@@ -264,6 +266,7 @@ def search_problem_of(experiment: Experiment, parameters: Mapping[str, Any]) -> 
             minimised=experiment.minimised,
             score_quantity=default.budget.quantity,
             score_minimised=default.lower_is_better,
+            tasks=sweep.tasks,
         ),
         default=parameters,
         given=given_configurations(sweep),

@@ -7,7 +7,7 @@ from itertools import chain
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
-from rlexp.reports.analysis.sweep_tables import test_cell
+from rlexp.reports.analysis.sweep_tables import test_cells
 from rlexp.reports.drawing.blocks import Callout, Tone
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
@@ -26,8 +26,9 @@ def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
     if evidence.phase is not Phase.TEST:
         return {}
     # A label is matched by its runs, because labels can be renamed and repeated in experiments.
-    winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
-    defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
+    sweeps = evidence.sweeps
+    winners = [(c, s) for s in sweeps for c in test_cells(s, evidence, tuned=True)]
+    defaults = [c for s in sweeps for c in test_cells(s, evidence, tuned=False)]
     spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):
         sweep = next((winning for winner, winning in winners if winner is cell), None)
@@ -82,7 +83,7 @@ def are_unequal(spent: list[TuningEffort]) -> bool:
     return bool(steps) and max(steps) > SAME * min(steps)
 
 
-def _among(cell: LabelTaskRuns, cells: list[LabelTaskRuns | None]) -> bool:
+def _among(cell: LabelTaskRuns, cells: list[LabelTaskRuns]) -> bool:
     return any(other is cell for other in cells)
 
 

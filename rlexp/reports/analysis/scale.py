@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Ends, common_ends, declared_ends, has_other_anchors
+from rlexp.protocol.measures import known_anchors
 from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.task_scores import TaskScores, min_max
@@ -58,10 +58,10 @@ def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnc
         ends = (1.0, 0.0) if lower_is_better else (0.0, 1.0)
         return TaskAnchors(low=ends[0], high=ends[1], source=NORMALISED_ALREADY)
     reference = evidence.reference(task)
-    low, (high, word) = reference.get("random"), _best(reference, lower_is_better=lower_is_better)
-    # A random policy that is as good as the threshold would turn the scale upside down.
-    if low is None or high is None or high == low or (high < low) is not lower_is_better:
+    anchors = known_anchors(reference, lower_is_better=lower_is_better)
+    if anchors is None:
         return None
+    low, high, word = anchors
     source = reference.get("source") or "the configuration"
     return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
 
@@ -155,14 +155,6 @@ def _without_range(tasks: Sequence[str], evidence: Evidence) -> str:
     reasons = [f"all scores on {join_names(scored)} are equal"] if scored else []
     reasons += [f"no run has a score on {join_names(absent)}"] if absent else []
     return f"{' and '.join(reasons)}: no observed range to normalise by"
-
-
-def _best(reference: Mapping[str, Any], *, lower_is_better: bool) -> tuple[float | None, str]:
-    """The threshold or else the best possible score, and its name."""
-    if reference.get("threshold") is not None:
-        return reference["threshold"], "threshold"
-    end = "minimum" if lower_is_better else "maximum"
-    return reference.get(end), end
 
 
 def _observed(cells: list[LabelTaskRuns]) -> TaskAnchors | None:

@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
+from rlexp.protocol.sweep import SweepTask
 from rlexp.records.selection import DEFAULT, TUNED, configuration_name
 from rlexp.records.trial import TrialOrigin
 from rlexp.reports.drawing.blocks import (
@@ -34,6 +36,13 @@ ALLOCATIONS = {
     "fixed": "each configuration on all tuning seeds",
     "racing": "each configuration on one tuning seed after the other, until Wilcoxon's test finds "
     "it worse than the best",
+}
+ALLOCATIONS_OF_TASKS = {
+    "two_stage": "each configuration on {first} and one tuning seed, the best {share} of them on all "
+    "tasks and seeds",
+    "fixed": "each configuration on all tasks and tuning seeds",
+    "racing": "each configuration on one task and tuning seed after the other, until Wilcoxon's test "
+    "finds it worse than the best",
 }
 FAILURES = {
     "worst": "a failed trial is reported to the tuner as worse than all others, and cannot win",
@@ -74,14 +83,21 @@ def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     plan = sweep.definition.plan
     share = f"{100 * plan.promoted:.3g} %"
     yield "tuner and pruner", tuner_in_words(sweep)
-    yield "objective", join_names(map(objective_text, plan.objectives))
+    yield "objective", objectives_in_words(sweep)
+    if sweep.tasks:
+        yield "tasks", join_names([task.task for task in sweep.tasks])
+        yield "score on several tasks", _normalisation_in_words(sweep)
     if sweep.imported:
         yield "trials", str(len(sweep.trials))
         yield "seeds of a configuration", "not known"
         return
     yield "aggregate over tuning seeds", plan.aggregate
     yield "budget", budget_in_words(sweep)
-    yield "seeds of a configuration", ALLOCATIONS[plan.allocation].format(share=share)
+    allocations = ALLOCATIONS_OF_TASKS if sweep.tasks else ALLOCATIONS
+    screened = plan.screening_tasks or 1
+    first = "the first task" if screened == 1 else f"the first {screened} tasks"
+    words = allocations[plan.allocation].format(share=share, first=first)
+    yield "seeds of a configuration", words
     if plan.screening_episodes is not None:
         yield "final episodes of a screening run", str(plan.screening_episodes)
     if plan.enqueue:
@@ -118,6 +134,22 @@ def _end_of_search(limit: float, bound: float | None) -> str:
         return f"{words}; there are too few trials for a bound"
     ended = "which was reached" if bound <= limit else "which was not reached"
     return f"{words}, {ended}: the bound is {format_score(bound)}"
+
+
+def objectives_in_words(sweep: SweepEvidence) -> str:
+    """Text of the objectives of a sweep."""
+    return join_names(map(objective_text, sweep.definition.plan.objectives))
+
+
+def _normalisation_in_words(sweep: SweepEvidence) -> str:
+    """How scores on several tasks become comparable."""
+    if sweep.ranks:
+        return (
+            "the share of the other compared trials that a run is better than, on the same task and "
+            "seed; the mean over tasks, then the aggregate over seeds"
+        )
+    scales = "; ".join(f"{t.task}: {t.low:g} is 0, {t.high:g} is 1" for t in sweep.tasks)
+    return f"normalised ({scales}); the mean over tasks, then the aggregate over seeds"
 
 
 def _ranges(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
@@ -241,6 +273,8 @@ def sweep_title(title: str, sweep: SweepEvidence, evidence: Evidence) -> str:
 
 def objective(sweep: SweepEvidence) -> str:
     """Text of the first objective."""
+    if sweep.tasks:
+        return f"mean {'rank' if sweep.ranks else 'normalised score'} over tasks"
     return objective_text(sweep.definition.plan.objectives[0])
 
 
@@ -325,18 +359,71 @@ def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     return configuration_name(trial.number, winner)
 
 
-def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> LabelTaskRuns | None:
-    """Test runs of the winner (`tuned`) or the default configuration; `None` if none are planned.
+def test_cells(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> list[LabelTaskRuns]:
+    """Test runs of the winner (`tuned`) or the default configuration, by task; empty if none are planned.
 
     If the default itself won, both are the same runs.
     """
     if evidence.phase is not Phase.TEST:
-        return None
+        return []
     cells = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
-    if sweep.selection is not None and sweep.selection.winner == DEFAULT:
-        return cells[0] if cells else None
-    matching = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
-    return matching[0] if matching else None
+    if sweep.selection is None or sweep.selection.winner != DEFAULT:
+        cells = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
+    if not sweep.tasks:
+        return cells[:1]
+    by_task = {cell.task: cell for cell in cells}
+    return [by_task[task.task] for task in sweep.tasks if task.task in by_task]
+
+
+def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> LabelTaskRuns | None:
+    """The first of `test_cells`, whose settings are those on all tasks; `None` if there is none."""
+    return next(iter(test_cells(sweep, evidence, tuned=tuned)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedScores:
+    """Test scores of a configuration of a sweep, one for each seed.
+
+    Attributes:
+        label: The label of its runs.
+        planned: Number of planned seeds.
+        scores: Rising; of several tasks, the mean normalised score over the tasks on each seed that
+            has a score on all of them.
+    """
+
+    label: str
+    planned: int
+    scores: tuple[float, ...]
+
+
+def test_scores(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> SeedScores | None:
+    """The test scores of the winner (`tuned`) or the default configuration.
+
+    `None` if no test runs are planned, and where trials are compared by ranks: a test score has none.
+    """
+    cells = test_cells(sweep, evidence, tuned=tuned)
+    if not cells or (sweep.tasks and (sweep.ranks or len(cells) < len(sweep.tasks))):
+        return None
+    label = cells[0].label
+    if not sweep.tasks:
+        scores = tuple(map(float, cells[0].scores))
+        return SeedScores(label=label, planned=cells[0].planned, scores=scores)
+    shares = [_shares_by_seed(c, task) for c, task in zip(cells, sweep.tasks, strict=True)]
+    common = set.intersection(*(set(each) for each in shares))
+    means = sorted(math.fsum(each[seed] for each in shares) / len(shares) for seed in common)
+    planned = max(cell.planned for cell in cells)
+    return SeedScores(label=label, planned=planned, scores=tuple(means))
+
+
+def _shares_by_seed(cell: LabelTaskRuns, task: SweepTask) -> dict[int, float]:
+    """The normalised score of each run, by seed; failed runs count where they have a worst score."""
+    scores = {
+        m.record.spec.seed: m.score
+        if m.score is not None or not m.record.scoreless
+        else cell.worst
+        for m in cell.members
+    }
+    return {seed: task.normalised(s) for seed, s in scores.items() if s is not None}
 
 
 def range_in_words(domain: Domain) -> str:

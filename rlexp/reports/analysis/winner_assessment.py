@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.sweep_tables import by_number, test_cell
-from rlexp.reports.evidence.sweeps import SweepEvidence
+from rlexp.reports.analysis.sweep_tables import by_number, test_scores
+from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
@@ -89,24 +89,34 @@ def measured_scores(
     finalists = () if selection is None else selection.finalists
     finalist = next((f for f in finalists if f.number == trial), None)
     tried = by_number(sweep, trial)
-    tuning = finalist.tuning if finalist else tuple(tried.scores.values()) if tried else ()
+    tuning = finalist.tuning if finalist else _tuning_scores(tried, sweep)
     runs = {"tuning": (len(sweep.tuning_seeds), tuning)}
     if finalist is not None and finalist.selection:
         runs["selection"] = (len(sweep.selection_seeds), finalist.selection)
-    cell = None
+    tested = None
     if selection is not None and trial in {selection.winner, DEFAULT}:
-        cell = test_cell(sweep, report.evidence, tuned=trial == selection.winner)
-    if cell is not None:
-        runs["test"] = (cell.planned, tuple(map(float, cell.scores)))
+        tested = test_scores(sweep, report.evidence, tuned=trial == selection.winner)
+    if tested is not None:
+        runs["test"] = (tested.planned, tested.scores)
     for phase, (planned, scores) in runs.items():
         yield PhaseScores(
             phase=phase,
-            label=cell.label if cell else None,
+            label=tested.label if tested else None,
             trial=trial,
             planned=planned,
             scores=tuple(sorted(scores)),
             mean=_mean(scores, sweep, report),
         )
+
+
+def _tuning_scores(trial: TrialEvidence | None, sweep: SweepEvidence) -> tuple[float, ...]:
+    """The tuning scores of a trial that is no finalist.
+
+    On several tasks, a seed that lacks tasks has no score that others could be compared with.
+    """
+    if trial is None or (sweep.tasks and not trial.eligible):
+        return ()
+    return tuple(trial.scores.values())
 
 
 def _optimism(

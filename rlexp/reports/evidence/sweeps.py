@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
-from rlexp.protocol.sweep import MINIMISED, Sweep
+from rlexp.protocol.sweep import MINIMISED, Sweep, SweepTask
 from rlexp.records.selection import Selection
 from rlexp.records.trial import TrialOrigin
 from rlexp.stats.interval import Interval
@@ -49,7 +49,11 @@ class TrialEvidence:
         state: `complete`, `pruned`, `failed` or `unfinished`.
         value: Value of the first objective, in its units; `None` without one.
         values: Value of every objective, in its units.
-        scores: Scores of the runs that have one, by tuning seed.
+        scores: Scores of the runs that have one, by tuning seed. On several tasks, a seed has one score,
+            the mean normalised score over the tasks on which it was run; a seed with a failed run has
+            none.
+        by_task: Scores of the runs that have one, by task, in the units of the task; empty in a sweep
+            on one task.
         eligible: Whether the trial ran on all tuning seeds at the full budget and could win.
         ended_at: Environment steps of the whole search up to and including this trial.
         spent: Environment steps of the runs of this trial.
@@ -71,6 +75,7 @@ class TrialEvidence:
     runs: tuple[str, ...]
     reason: str | None = None
     origin: TrialOrigin | None = None
+    by_task: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,16 @@ class SweepEvidence:
     score_minimised: bool = False
     imported: bool = False
     regret_bound: float | None = None
+
+    @property
+    def tasks(self) -> tuple[SweepTask, ...]:
+        """The tasks of a sweep on several ones; empty in a sweep on one task."""
+        return self.definition.tasks
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the value of a trial is its rank among the trials, which no test score can be."""
+        return self.definition.plan.normalisation == "ranks"
 
 
 SEARCH = ("tuning", "selection")

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import fsum
 
-from rlexp.records.selection import TUNED
+from rlexp.records.selection import DEFAULT, TUNED
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     clouds,
@@ -12,7 +13,7 @@ from rlexp.reports.analysis.sweep_tables import (
     name_suffix,
     objective,
     sweep_title,
-    test_cell,
+    test_scores,
     trial_kind,
     valued,
 )
@@ -82,13 +83,14 @@ def _marks(sweep: SweepEvidence, evidence: Evidence) -> Iterator[tuple[str, floa
     # Test scores have no meaning on the axis of another objective.
     if sweep.selection is None or sweep.definition.plan.objectives[0] != "score":
         return
-    winner = test_cell(sweep, evidence, tuned=True)
-    default = test_cell(sweep, evidence, tuned=False)
-    if winner is not None and winner.n:
-        name = TUNED if winner is not default else "default"
-        yield f"{name} on test seeds", float(winner.scores.mean())
-    if default is not None and default.n and default is not winner:
-        yield "default on test seeds", float(default.scores.mean())
+    winner = test_scores(sweep, evidence, tuned=True)
+    default = test_scores(sweep, evidence, tuned=False)
+    default_won = sweep.selection.winner == DEFAULT
+    if winner is not None and winner.scores:
+        name = "default" if default_won else TUNED
+        yield f"{name} on test seeds", fsum(winner.scores) / len(winner.scores)
+    if default is not None and default.scores and not default_won:
+        yield "default on test seeds", fsum(default.scores) / len(default.scores)
 
 
 def _note(sweep: SweepEvidence) -> str:

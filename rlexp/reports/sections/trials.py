@@ -6,6 +6,7 @@ from math import isfinite
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     name_suffix,
+    objective,
     objective_text,
     sweep_title,
     trial_kind,
@@ -52,10 +53,7 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
     columns = (
         TableColumn(title="trial", digits=0),
         TableColumn(title="state"),
-        *(
-            TableColumn(title=objective_text(name), digits=digits)
-            for name in sweep.definition.plan.objectives
-        ),
+        *(TableColumn(title=title, digits=digits) for title in _objectives(sweep)),
         TableColumn(title="scores", digits=0),
         TableColumn(title="steps of a run", digits=0),
         TableColumn(title="steps spent", digits=0),
@@ -70,9 +68,20 @@ def _table(sweep: SweepEvidence, evidence: Evidence) -> Table:
         note=IMPORTED
         if sweep.imported
         else "Scores: number of tuning seeds with a score, of "
-        f"{len(sweep.tuning_seeds)}. A screened trial had fewer seeds or steps and could not win.",
+        f"{len(sweep.tuning_seeds)}. A screened trial had fewer {_fewer(sweep)} and could not win.",
     )
     return without_empty_remarks(table)
+
+
+def _objectives(sweep: SweepEvidence) -> tuple[str, ...]:
+    """The titles of the columns of objectives."""
+    if sweep.tasks:
+        return (objective(sweep),)
+    return tuple(map(objective_text, sweep.definition.plan.objectives))
+
+
+def _fewer(sweep: SweepEvidence) -> str:
+    return "tasks, seeds or steps" if sweep.tasks else "seeds or steps"
 
 
 def _row(trial: TrialEvidence, sweep: SweepEvidence) -> tuple[Value, ...]:

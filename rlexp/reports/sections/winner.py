@@ -15,6 +15,7 @@ from rlexp.reports.analysis.sweep_tables import (
     settings_table,
     sweep_title,
 )
+from rlexp.reports.analysis.sweep_tasks import blocks_by_task
 from rlexp.reports.analysis.winner_assessment import (
     PhaseScores,
     WinnerAssessment,
@@ -65,6 +66,7 @@ def _blocks(sweep: SweepEvidence, report: ReportContext) -> Iterator[Block]:
         return
     assessment = assess_winner(sweep, selection, report)
     yield _verdict(sweep, selection, assessment)
+    yield from blocks_by_task(sweep, selection, report)
     yield _scores(sweep, assessment, evidence)
     yield _overstated(sweep, selection, assessment, evidence)
     yield Text(text=_choice(sweep, selection))
@@ -95,6 +97,12 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
     head = f"{TUNED} is trial {selection.winner} of {len(sweep.trials)} of {sweep.experiment}"
     if selection.winner == DEFAULT:
         head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
+    if test is None and sweep.ranks:
+        text = (
+            f"{head}. It was chosen by ranks, which a test score does not have: the scores by task are "
+            "the result."
+        )
+        return Callout(tone=Tone.NOTE, text=text)
     if test is None or test.mean is None:
         text = f"{head}. It has no test score yet, and only test scores are results."
         return Callout(tone=Tone.NOTE, text=text)
@@ -156,9 +164,18 @@ def _scores(sweep: SweepEvidence, assessment: WinnerAssessment, evidence: Eviden
         ),
         rows=tuple(_measured_row(m) for m in assessment.measured),
         note="Only test scores are results: the winner was chosen by its tuning and selection "
-        f"scores, which therefore {'under' if sweep.score_minimised else 'over'}estimate it.",
+        f"scores, which therefore {'under' if sweep.score_minimised else 'over'}estimate it."
+        f"{_over_tasks(sweep)}",
     )
     return with_every_run(without_empty_remarks(table))
+
+
+def _over_tasks(sweep: SweepEvidence) -> str:
+    """What the score of a seed is in a sweep on several tasks; empty on one."""
+    if not sweep.tasks:
+        return ""
+    kind = "rank" if sweep.ranks else "normalised score"
+    return f" The score of a seed is its mean {kind} over {len(sweep.tasks)} tasks."
 
 
 def _measured_row(measured: PhaseScores) -> tuple[Value, ...]:
@@ -271,7 +288,7 @@ def _finalists(sweep: SweepEvidence, selection: Selection, evidence: Evidence) -
             )
             for f in selection.finalists
         ),
-        note="Means over seeds.",
+        note=f"Means over seeds.{_over_tasks(sweep)}",
     )
 
 

@@ -107,7 +107,7 @@ def test_the_plan_names_the_episodes_of_screening_runs(tmp_path: Path) -> None:
     )
 
     stored = stored_sweep(tmp_path / "begun", "sweep.screening_episodes=1")
-    default = read_sweep(None, stored.words, stored.study).experiment.default
+    default = read_sweep(None, stored.words, stored.study).experiment.defaults
     runs = expected_runs(default, stored.go_on(runs=0))
     assert {1: 8, 2: 14} == Counter(run.budget["final_episodes"] for run in runs)
 

@@ -15,8 +15,8 @@ from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.exchange.optuna_study import OptunaStudyMirror, redirect_library_logs
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.space import Space
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.sweep import Sweep
 from rlexp.store.runs import read_definition
 from rlexp.store.sweeps import read_selection
 
@@ -37,9 +37,9 @@ def study_of(sweep: StoredSweep, source: SweepSource) -> optuna.Study:
         None,
         journal=journal,
         name="made_up",
-        space=searched(sweep),
+        space=defined(sweep).space,
         directions=("maximize",),
-        metric_names=metric_names(("score",)),
+        metric_names=metric_names(defined(sweep)),
     )
     mirror.sync(mirrored.trials, mirrored.attributes, mirrored.notes)
     mirror.close()
@@ -52,11 +52,11 @@ def system_attributes(study: optuna.Study) -> dict[str, Any]:
     return study._storage.get_study_system_attrs(study._study_id)
 
 
-def searched(sweep: StoredSweep) -> Space:
-    """The search space of a sweep."""
+def defined(sweep: StoredSweep) -> Sweep:
+    """The definition of a sweep."""
     definition = read_definition(sweep.paths).sweep
     assert definition is not None
-    return definition.space
+    return definition
 
 
 def test_a_screening_score_is_never_the_best(tmp_path: Path) -> None:

@@ -144,6 +144,12 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
     experiment = read_definition(paths)
     refuse_imported(experiment)
     refuse_older(experiment)
+    if experiment.tasks > 1:
+        raise RecordError(
+            f"{paths.name} has {experiment.tasks} tasks, and an ablation is on one: train two "
+            "configurations on one task, and give both to rlexp ablate",
+            key=paths.name,
+        )
     selection = read_selection(paths)
     if selection is None:
         command_of = stream_command(paths)

@@ -185,6 +185,7 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
     workspace.make_allowed_importable()
     shown_only = request.form is None and save is None
     trial = choose_trial(SweepTrial(request.sweep, request.trial), workspace, to_read=shown_only)
+    _check_form(request, trial)
     evidence = collect_evidence([trial.paths.name], Phase.TEST, workspace)
     (sweep,) = evidence.sweeps
     parts = read_report([], workspace.folder, workspace.allowed)
@@ -229,6 +230,24 @@ def _check_is_sweep(name: str, workspace: Workspace) -> None:
         raise RecordError(
             f"{paths.name} has no trials: it is not a sweep, or has not started; to see it: "
             f"{shlex.join(['rlexp', 'show', paths.name])}"
+        )
+
+
+def _check_form(request: BestRequest, trial: ChosenTrial) -> None:
+    """Refuse files that hold a single environment, for a trial on several tasks.
+
+    Raises:
+        ConfigError: The requested form has one environment.
+    """
+    if len(trial.configurations) == 1:
+        return
+    args = shlex.join(["rlexp", "best", request.sweep, *_option(request), "--format", "args"])
+    one_task = {BestFormat.YAML, BestFormat.RL_ZOO}
+    if request.save is not None or request.form in one_task:
+        form = "--save" if request.save is not None else f"--format {request.form}"
+        raise ConfigError(
+            f"{form} writes a file with one environment, and {trial.paths.name} has "
+            f"{len(trial.configurations)} tasks: write {args}"
         )
 
 
@@ -283,6 +302,12 @@ def _caution(
             _before_selection(trial, sweep, scores, named)
             if unselected
             else _rejected(trial, sweep)
+        )
+    if sweep.ranks:
+        see = shlex.join(["rlexp", "show", trial.paths.name])
+        return (
+            f"Trial {trial.number} won {trial.paths.name} by its ranks, which are too optimistic. A test "
+            f"score has no rank: for the test scores by task, type {see}"
         )
     if _is_tested(trial, scores):
         return None
@@ -359,7 +384,7 @@ def _words(
         *save,
         *workspace.permission,
     )
-    check_imports([trial.configuration], workspace.allowed, command)
+    check_imports(trial.configurations, workspace.allowed, command)
     words = as_ordinary(trial).words(workspace)
     searched = {
         row.parameter: row.value
@@ -538,9 +563,12 @@ def _further_uses(
     """Training the trial again, and saving it; a change of code of a stream allows neither."""
     name = trial.paths.name
     # The records of the sweep name the code of the trial.
-    permission = permission_for([trial.configuration], workspace.allowed)
+    permission = permission_for(trial.configurations, workspace.allowed)
     train = shlex.join([*SweepTrial(name, request.trial).command(permission)])
     yield NextCommand(why="train it again", command=train)
+    if len(trial.configurations) > 1:
+        # A benchmark's file has one environment.
+        return
     suffix = "best" if request.trial is None else f"trial_{trial.number}"
     saved = re.sub(r"[^A-Za-z0-9_-]", "_", f"{name}_{suffix}")
     words = ["rlexp", "best", name, *_option(request), "--save", saved, *permission]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from signal import Signals
 from typing import TYPE_CHECKING, ClassVar
 
@@ -243,7 +244,7 @@ def run_sweep(
         workspace.allowed,
         (*command, *workspace.permission),
         # The default comes from what the user typed, unlike the trials, which come from the disk.
-        trusted=[request.experiment.default],
+        trusted=request.experiment.defaults,
         chosen=request.request.space.choices(),
     )
     launch = _launch_settings_of(request, experiment, command, options, workspace)
@@ -299,14 +300,15 @@ def _costs(
     """
     if not has_work(sweeping):
         return Costs(configurer.spaces)
-    spec = experiment.default.spec(Phase.TUNING, experiment.seeds.root, 0)
-    runs = max(remaining_runs(sweeping), 1)
-    specs = [spec] * runs
+    root = experiment.seeds.root
+    first = [default.spec(Phase.TUNING, root, 0) for default in experiment.defaults]
+    runs = max(remaining_runs(sweeping), len(first))
+    specs = list(islice(cycle(first), runs))
     _check_memory(specs, launch, configurer)
     costs = find_costs(
         specs, launch, workspace, observer, configurer.spaces, probing=options.probe
     )
-    costs.check([spec])
+    costs.check(first)
     return costs
 
 
