@@ -4,10 +4,10 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
@@ -293,7 +293,7 @@ def _validate_into(
     from pydantic import ValidationError
 
     try:
-        adapter = _adapter_of(cast("Hashable", kind))
+        adapter: Any = _adapter_of(kind)  # type: ignore[arg-type]
         value: T = _validated(adapter, settings)
     except ValidationError as error:
         problems = error.errors(include_url=False)
