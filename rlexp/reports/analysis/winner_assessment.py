@@ -1,21 +1,38 @@
-"""Scores of the winner of a sweep by phase, and the optimism of tuning."""
+"""Scores of the winner of a sweep by phase and by task, the optimism of tuning, and sensitivity."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
-from rlexp.records.selection import DEFAULT, Selection
+from rlexp.protocol.sweep import SweepTask
+from rlexp.records.selection import DEFAULT, Selection, configuration_name
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.sweep_tables import by_number, test_scores
+from rlexp.reports.analysis.sweep_tables import (
+    by_number,
+    name_suffix,
+    sweep_title,
+    test_cells,
+    test_scores,
+)
+from rlexp.reports.drawing.blocks import Block, Callout, Table, TableColumn, Tone, Value
+from rlexp.reports.evidence.runs import LabelTaskRuns
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
 from rlexp.stats.interval import Interval, limited
 from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
-from rlexp.stats.task_scores import TaskScores
+from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
+from rlexp.stats.sensitivity.settings import percentile_anchors
+from rlexp.stats.task_scores import TaskScores, min_max
 
 MEAN = Aggregate("mean")
+FEWEST_TRIALS = 2
+"""Trials on all tasks and seeds from which a best one of each task can differ from that of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,3 +191,194 @@ def _model(sweep: SweepEvidence) -> TuningModel | str:
         return fit_tuning_model(usable)
     except ValueError as error:
         return str(error)
+
+
+def blocks_by_task(
+    sweep: SweepEvidence, selection: Selection, report: ReportContext
+) -> Iterator[Block]:
+    """The scores of winner and default on each task, and the sensitivity over tasks."""
+    if not sweep.tasks:
+        return
+    yield _scores_table(sweep, selection, report)
+    whole = [t for t in sweep.trials if t.eligible and _is_whole(t, sweep)]
+    if len(whole) < FEWEST_TRIALS:
+        text = (
+            f"No sensitivity over tasks: {len(whole)} trial has scores on all tasks and tuning seeds, "
+            f"and {FEWEST_TRIALS} are needed."
+        )
+        yield Callout(tone=Tone.NOTE, text=text)
+        return
+    runs = _normalised_runs(whole, sweep)
+    if isinstance(runs, str):
+        yield Callout(tone=Tone.NOTE, text=f"No sensitivity over tasks: {runs}.")
+        return
+    # A trial is one level of one parameter: which of its parameters matter is not asked here.
+    levels = np.arange(len(whole), dtype=np.float64)[:, np.newaxis]
+    estimated = sensitivity_intervals(runs, levels, report.settings.curve_resampling)
+    yield _best_by_task(whole, runs, selection, sweep, report)
+    yield _sensitivity_table(estimated, len(whole), sweep, report)
+
+
+def _scores_table(sweep: SweepEvidence, selection: Selection, report: ReportContext) -> Table:
+    rows = [
+        _scores_row(task, number, sweep, selection, report)
+        for task in sweep.tasks
+        for number in dict.fromkeys((selection.winner, DEFAULT))
+    ]
+    # Where ranks compare, nothing says which scores are 0 and 1.
+    shares = () if sweep.ranks else (TableColumn(title="normalised test score", digits=2),)
+    return Table(
+        name=f"winner-tasks{name_suffix(sweep, report.evidence)}",
+        title=sweep_title("Scores by task", sweep, report.evidence),
+        columns=(
+            TableColumn(title="task", label=True),
+            TableColumn(title="configuration"),
+            TableColumn(title="tuning score"),
+            TableColumn(title="tuning seeds", digits=0),
+            TableColumn(title="test score"),
+            TableColumn(title="test seeds", digits=0),
+            TableColumn(title="planned", digits=0),
+            *shares,
+        ),
+        rows=tuple(rows),
+        note="Means over seeds, in the units of each task. Only test scores are results. A failed or "
+        "missing run has no score: it is planned, and not among the seeds.",
+    )
+
+
+def _scores_row(
+    task: SweepTask,
+    number: int,
+    sweep: SweepEvidence,
+    selection: Selection,
+    report: ReportContext,
+) -> tuple[Value, ...]:
+    tried = by_number(sweep, number)
+    tuning: Mapping[int, float] = {} if tried is None else tried.by_task.get(task.task, {})
+    cells = test_cells(sweep, report.evidence, tuned=number == selection.winner)
+    cell = next((c for c in cells if c.task == task.task), None)
+    mean = None if cell is None else _cell_mean(cell, report)
+    share = None if mean is None else task.normalised(mean.estimate)
+    return (
+        task.task,
+        configuration_name(number, selection.winner),
+        fsum(tuning.values()) / len(tuning) if tuning else None,
+        len(tuning),
+        mean,
+        0 if cell is None else cell.n,
+        0 if cell is None else cell.planned,
+        *(() if sweep.ranks else (share,)),
+    )
+
+
+def _cell_mean(cell: LabelTaskRuns, report: ReportContext) -> Estimate | None:
+    """The mean test score with its interval; `None` without a usable score."""
+    if not cell.n or not bool((np.abs(cell.scores) <= LARGEST_SCORE).all()):
+        return None
+    ends = declared_ends(cell.members[0].configuration.score_reference)
+    return report.settings.estimator.estimate(TaskScores.from_tasks([cell.scores]), MEAN, ends)
+
+
+def _is_whole(trial: TrialEvidence, sweep: SweepEvidence) -> bool:
+    """Whether a trial has a usable score on every task and tuning seed."""
+    scores = [trial.by_task.get(task.task, {}) for task in sweep.tasks]
+    return all(
+        set(each) >= set(sweep.tuning_seeds)
+        and all(abs(score) <= LARGEST_SCORE for score in each.values())
+        for each in scores
+    )
+
+
+def _normalised_runs(
+    trials: Sequence[TrialEvidence], sweep: SweepEvidence
+) -> NDArray[np.float64] | str:
+    """Normalised scores of shape (trials, tasks, seeds), or why there are none.
+
+    Without anchors, the 5 % and 95 % quantiles over these trials become 0 and 1.
+    """
+    runs = np.asarray(
+        [
+            [
+                [task.normalised(t.by_task[task.task][s]) for s in sweep.tuning_seeds]
+                for task in sweep.tasks
+            ]
+            for t in trials
+        ],
+        dtype=np.float64,
+    )
+    if not sweep.ranks:
+        return runs
+    try:
+        low, high = percentile_anchors([runs.mean(axis=2)])
+        return min_max(runs, low[:, np.newaxis], high[:, np.newaxis])
+    except ValueError as error:
+        return str(error)
+
+
+def _best_by_task(
+    trials: Sequence[TrialEvidence],
+    runs: NDArray[np.float64],
+    selection: Selection,
+    sweep: SweepEvidence,
+    report: ReportContext,
+) -> Table:
+    means = runs.mean(axis=2)
+    numbers = [trial.number for trial in trials]
+    winner = numbers.index(selection.winner) if selection.winner in numbers else None
+    rows = []
+    for position, task in enumerate(sweep.tasks):
+        best = int(np.argmax(means[:, position]))
+        own = float(means[best, position])
+        chosen = None if winner is None else float(means[winner, position])
+        lost = None if chosen is None else own - chosen
+        rows.append((task.task, f"trial {numbers[best]}", own, chosen, lost))
+    return Table(
+        name=f"winner-best-by-task{name_suffix(sweep, report.evidence)}",
+        title=sweep_title("The best trial of each task", sweep, report.evidence),
+        columns=(
+            TableColumn(title="task", label=True),
+            TableColumn(title="best on it"),
+            TableColumn(title="its score", digits=2),
+            TableColumn(title="score of the chosen trial", digits=2),
+            TableColumn(title="difference", digits=2),
+        ),
+        rows=tuple(rows),
+        note="Mean normalised tuning scores. The best of several scores promises more than it keeps, so "
+        "the differences are too large.",
+    )
+
+
+def _sensitivity_table(
+    estimated: SensitivityIntervals, count: int, sweep: SweepEvidence, report: ReportContext
+) -> Table:
+    about = (
+        f"of {count} trials on {len(sweep.tasks)} tasks × {len(sweep.tuning_seeds)} tuning seeds"
+    )
+    return Table(
+        name=f"winner-sensitivity{name_suffix(sweep, report.evidence)}",
+        title=sweep_title("Sensitivity over tasks", sweep, report.evidence),
+        columns=(
+            TableColumn(title="quantity"),
+            TableColumn(title="value", digits=2),
+            TableColumn(title="meaning"),
+        ),
+        rows=(
+            (
+                "tuned for each task P",
+                estimated.tuned,
+                f"mean over tasks of the best score on each, {about}",
+            ),
+            (
+                "tuned for all tasks C",
+                estimated.cross_tuned,
+                "best mean over tasks of a single configuration",
+            ),
+            (
+                "sensitivity P − C",
+                estimated.sensitivity,
+                "what one configuration for all tasks loses (Adkins et al. 2024)",
+            ),
+        ),
+        note="Normalised tuning scores, with bootstrap over seeds. Intervals are corrected for the selection bias "
+        "of P and C, and may therefore not contain them.",
+    )

@@ -15,11 +15,11 @@ from rlexp.reports.analysis.sweep_tables import (
     settings_table,
     sweep_title,
 )
-from rlexp.reports.analysis.sweep_tasks import blocks_by_task
 from rlexp.reports.analysis.winner_assessment import (
     PhaseScores,
     WinnerAssessment,
     assess_winner,
+    blocks_by_task,
     merit_sign,
 )
 from rlexp.reports.drawing.blocks import (
