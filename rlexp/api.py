@@ -139,8 +139,7 @@ def sweep(
             `budget={"steps": 20_000}`).
 
     Raises:
-        rlexp.errors.RlexpError: An argument, the configuration or the records are wrong; nothing
-            was started.
+        rlexp.errors.RlexpError: Arguments, configuration or records are wrong; nothing was started.
         KeyboardInterrupt: The call was interrupted; repeating the call continues it.
     """
     from rlexp.app.commands.train.sweep import SweepOptions, read_stage

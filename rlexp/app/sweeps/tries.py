@@ -66,3 +66,9 @@ def new_tries(tries: Sequence[Mapping[str, Any]], sweeping: SweepSource) -> list
             key="--try",
         )
     return [Suggestion(values, origin=TrialOrigin.TRIED) for values in new]
+
+
+def enter(suggestions: Sequence[Suggestion], sweeping: SweepSource) -> None:
+    """Enter configurations as the next trials; the caller holds the lock of the sweep."""
+    for suggestion in suggestions:
+        sweeping.enter(suggestion)

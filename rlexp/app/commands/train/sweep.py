@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from signal import Signals
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.execution.checkpoints import (
@@ -53,7 +53,7 @@ from rlexp.app.sweeps.request import (
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
 from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
-from rlexp.app.sweeps.tries import new_tries, read_tries
+from rlexp.app.sweeps.tries import enter, new_tries, read_tries
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
 from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
@@ -253,13 +253,10 @@ def run_sweep(
     if not options.dry_run:
         probe_writable(paths.folder if paths.folder.exists() else workspace.layout.root)
     if options.dry_run:
-        note_missing_packages(launch.trackers, observer)
-        sweeping = _open(paths, experiment, configurer, options, workspace)[0]
-        entering = new_tries(tries, sweeping)
-        code = read_code(workspace.folder, workspace.layout.root)
-        costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
-        outline = outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
-        return replace(outline, enqueued=outline.enqueued + len(entering))
+        return _outline(
+            *(paths, experiment, configurer, launch, options),
+            *(tries, workspace, observer),
+        )
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
@@ -269,18 +266,37 @@ def run_sweep(
         check_states(paths, begun, launch)
         opened[1].note = observer.note
         entering = new_tries(tries, opened[0])
-        missing = has_work(opened[0]) or bool(entering)
+        missing = bool(entering) or has_work(opened[0])
         with opened_early(launch, workspace, missing=missing) as early:
             costs = _costs(
                 *(experiment, opened[0], early, configurer, options, workspace, observer)
             )
             write_experiment(paths, experiment)
-            for suggestion in entering:
-                opened[0].enter(suggestion)
+            enter(entering, opened[0])
             return _search(
                 *(paths, experiment, configurer, early, command, options),
                 *(workspace, observer, opened, costs),
             )
+
+
+def _outline(
+    paths: ExperimentPaths,
+    experiment: Experiment,
+    configurer: Configurer,
+    launch: LaunchSettings,
+    options: SweepOptions,
+    tries: Sequence[Mapping[str, Any]],
+    workspace: Workspace,
+    observer: Observer,
+) -> SweepOutline:
+    """The plan of the command, with the configurations of `--try` among the given ones."""
+    note_missing_packages(launch.trackers, observer)
+    sweeping = _open(paths, experiment, configurer, options, workspace)[0]
+    entering = new_tries(tries, sweeping)
+    code = read_code(workspace.folder, workspace.layout.root)
+    costs = _costs(experiment, sweeping, launch, configurer, options, workspace, observer)
+    outline = outline_of(paths, experiment, sweeping, launch, code, costs, workspace)
+    return replace(outline, enqueued=outline.enqueued + len(entering))
 
 
 def _costs(
