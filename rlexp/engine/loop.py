@@ -20,8 +20,8 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import Lease
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import Lease
 from rlexp.store.runs import (
     CANCELLED,
     new_attempt,

@@ -26,8 +26,8 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import is_held
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import is_held
 from rlexp.store.run_queue import RunOrder, is_queued, remove_order, write_order
 from rlexp.store.runs import (
     is_taken,

@@ -11,7 +11,7 @@ from rlexp.records.events import Continued, Evaluated, Failure, RunEnded
 from rlexp.records.run import RunRecord
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import Lease
+from rlexp.store.locks.lease import Lease
 from rlexp.store.runs import read_run
 
 # Byte order and sizes are fixed, because a worker may write the file on another machine.

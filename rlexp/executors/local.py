@@ -20,7 +20,7 @@ from rlexp.executors import Exit, Job
 from rlexp.executors.devices import Devices, visible_devices
 from rlexp.executors.lifetime import END_LIMIT
 from rlexp.executors.memory import out_of_memory_kills
-from rlexp.store.processes import this_process
+from rlexp.store.locks.processes import this_process
 from rlexp.store.provenance import usable_cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -47,7 +47,7 @@ from rlexp.executors.lifetime import (
     kill_orphans,
     wake_with_parent,
 )
-from rlexp.store.processes import Process
+from rlexp.store.locks.processes import Process
 from rlexp.store.secrets import secret_values
 
 BLOCK = 1 << 20

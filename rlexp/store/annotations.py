@@ -12,7 +12,7 @@ from rlexp.errors import RecordError
 from rlexp.records.annotation import Annotation
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 PATIENCE = 10.0
 """Seconds to wait for another command that changes the same file; that takes milliseconds."""

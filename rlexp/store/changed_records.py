@@ -12,7 +12,7 @@ from pathlib import Path
 from rlexp.errors import RecordError
 from rlexp.records.ledger import SCORING_FILE, ExpectedRecords, SealedAttempt
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.ledger import read_ledger, sum_of_file
+from rlexp.store.registers.ledger import read_ledger, sum_of_file
 
 DECISIVE = ("spec.json", "events.jsonl", "verdict.json", SCORING_FILE)
 """Files of a run and of its attempts that a score is computed from."""

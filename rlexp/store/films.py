@@ -9,7 +9,7 @@ from pathlib import Path
 from rlexp.errors import RecordError
 from rlexp.records.film import FilmRecord
 from rlexp.store.files import publish_json, read_json
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
 
 FOLDER = "videos"
 """The folder of the films in a workspace; it has a folder for each filmed run."""

@@ -16,8 +16,8 @@ from rlexp.records.ledger import (
     SealedScoring,
 )
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import hold, is_held
-from rlexp.store.ledger import append_entry, read_ledger, sum_of_file
+from rlexp.store.locks.lease import hold, is_held
+from rlexp.store.registers.ledger import append_entry, read_ledger, sum_of_file
 from rlexp.store.runs import StoredAttempt, read_attempts, read_spec
 
 LOST = "lost"

@@ -16,15 +16,15 @@ from rlexp.protocol.sweep import Sweep
 from rlexp.records.events import Ending, Event, RunEnded, StopRequest, from_plain, to_plain
 from rlexp.records.run import RunRecord
 from rlexp.store.configurations import read_configuration
-from rlexp.store.fencing import Fence, read_fence, superseded
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_document, read_json, refuse_link
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import holder, is_held
-from rlexp.store.ledger import publish_document
+from rlexp.store.locks.fencing import Fence, read_fence, superseded
+from rlexp.store.locks.lease import holder, is_held
+from rlexp.store.registers.ledger import publish_document
+from rlexp.store.registers.scorings import with_scoring
 from rlexp.store.schemas import SPEC
-from rlexp.store.scorings import with_scoring
 from rlexp.store.sweeps import check_phase, read_selection, read_trials, with_trials
 
 SEARCHING = ("tuner", "pruner")

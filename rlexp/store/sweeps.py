@@ -17,7 +17,7 @@ from rlexp.records.trial import TrialOrigin
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line, parse_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.ledger import publish_document
+from rlexp.store.registers.ledger import publish_document
 from rlexp.store.schemas import TRIALS
 
 DEFAULT_LABEL = "default"

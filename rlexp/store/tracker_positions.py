@@ -20,7 +20,7 @@ from rlexp.errors import RecordError
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, read_json, refuse_link
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold, is_held
+from rlexp.store.locks.lease import hold, is_held
 from rlexp.store.schemas import TRACKER
 
 STALE_LINES = 1000

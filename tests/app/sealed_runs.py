@@ -10,8 +10,8 @@ from stored_runs import Stored, failed, stored
 
 from rlexp.records.events import Event
 from rlexp.store.layout import Layout, RunPaths
-from rlexp.store.ledger import read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.registers.ledger import read_ledger
 
 
 def sealed(folder: Path, name: str = "alpha", runs: int = 5) -> Stored:

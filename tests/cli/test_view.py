@@ -23,7 +23,7 @@ from rlexp.app.commands.judge.report import compute_report_in_stages
 from rlexp.app.commands.look import view as use_case
 from rlexp.cli.look.page_server import PageServer
 from rlexp.protocol.seeds import Phase
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 RUNS = 60
 """Runs of an experiment that is large enough for a catalogue."""

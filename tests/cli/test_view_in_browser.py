@@ -19,7 +19,7 @@ from viewing import served
 from rlexp.records.events import Ending
 from rlexp.records.film import FilmRecord
 from rlexp.store.films import write_description
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
 
 pytest_plugins = ("browser_pages",)
 

@@ -30,7 +30,7 @@ from quick_runs import SETTINGS
 from studies import StudyFolder, new_study, wait_until
 
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 
 pytestmark = pytest.mark.timeout(600)
 OVERRIDES = (

@@ -15,7 +15,7 @@ import pytest
 from members import member, names
 
 from rlexp.executors import Exit, Job, Session
-from rlexp.store.processes import this_process
+from rlexp.store.locks.processes import this_process
 
 HERE = Path(__file__).parent
 

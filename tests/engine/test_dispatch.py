@@ -25,8 +25,8 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store import runs
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.lease import Lease
-from rlexp.store.ledger import read_ledger
+from rlexp.store.locks.lease import Lease
+from rlexp.store.registers.ledger import read_ledger
 from rlexp.store.run_queue import RunOrder, remove_order, write_order
 from rlexp.store.runs import new_attempt, read_run
 

@@ -16,7 +16,7 @@ from rlexp.records.events import Ending, RunEnded, RunStarted
 from rlexp.records.run import State
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.runs import read_run
 
 

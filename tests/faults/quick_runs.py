@@ -20,7 +20,7 @@ from rlexp.records.events import Ending, Evaluated, Failure, RunEnded, RunStarte
 from rlexp.store.files import publish
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.runs import STOP_REASON, read_spec, read_stop
 
 SETTINGS = "RLEXP_QUICK"

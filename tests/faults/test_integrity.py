@@ -24,8 +24,8 @@ from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
 from rlexp.records.integrity import Integrity, RecordKind
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.registers.ledger import read_ledger
 
 QUICK = ("experiment=x", "budget.steps=3000", "budget.evaluation_every=1000")
 SLOWLY = json.dumps({"seconds": 0.3})

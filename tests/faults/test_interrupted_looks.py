@@ -12,7 +12,7 @@ from studies import StudyFolder, new_study, wait_until
 from test_read_only import AS_ORDINARY_USER, needs_setpriv
 
 from rlexp.store.layout import Layout
-from rlexp.store.looks import enter_looks, read_looks
+from rlexp.store.registers.looks import enter_looks, read_looks
 
 CALLS = ("ftruncate", "pwrite64", "fsync")
 ENTERING = """
@@ -20,7 +20,7 @@ import json, sys
 from pathlib import Path
 from rlexp.records.look import Look
 from rlexp.store.layout import Layout
-from rlexp.store.looks import enter_looks
+from rlexp.store.registers.looks import enter_looks
 
 looks = [Look.from_plain(plain) for plain in json.loads(sys.argv[2])]
 enter_looks(Layout(Path(sys.argv[1])), looks)

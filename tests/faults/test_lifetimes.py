@@ -10,7 +10,7 @@ import psutil
 import pytest
 from studies import StudyFolder, new_study, unhurried, wait_until
 
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 TRAINING = (
     "experiment=x",

@@ -7,7 +7,7 @@ from in_full import long
 from studies import new_study, wait_until
 
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.streams import read_stream
+from rlexp.store.registers.streams import read_stream
 
 BEGIN = (
     *("propose", "s", "--begin", "algorithm=ppo", "environment=cartpole", "budget.steps=256"),

@@ -17,7 +17,7 @@ from rlexp.records.events import Ending, StopRequest
 from rlexp.store.files import append_line, parse_json, publish_json, read_file, read_json
 from rlexp.store.journal import read_journal
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import hold, holding
+from rlexp.store.locks.lease import hold, holding
 from rlexp.store.runs import new_attempt, request_stop, write_run
 
 PRIVATE = '{"schema": 1, "private": true}\n'

@@ -13,7 +13,7 @@ from rlexp.app.reading.experiment_scan import survey
 from rlexp.app.reading.integrity import examine
 from rlexp.records.ledger import DOCUMENTS, RemovedRun
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import append_entry, publish_document, read_ledger
+from rlexp.store.registers.ledger import append_entry, publish_document, read_ledger
 
 pytestmark = traced
 
@@ -22,7 +22,7 @@ PUBLISHING = """
 import sys
 from pathlib import Path
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import publish_document
+from rlexp.store.registers.ledger import publish_document
 
 paths = ExperimentPaths(Path(sys.argv[1]))
 publish_document(paths, paths.folder / sys.argv[2], {"second": 2})

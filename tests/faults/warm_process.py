@@ -58,7 +58,7 @@ LIBRARIES = (
     *("rlexp.app.execution.launch", "rlexp.app.execution.preparation"),
 )
 """Further modules that these import when they need them."""
-STORE = ("rlexp.store.ledger", "writings", "checkpoint_samples")
+STORE = ("rlexp.store.registers.ledger", "writings", "checkpoint_samples")
 """Modules of programs that write below `runs/`."""
 WAITS = {
     "rlexp.app.commands.train.worker": ("EVERY", 0.2),

@@ -10,7 +10,7 @@ from in_full import long
 from kernels import QUICK, Kernel, kernel_in, wait_until
 
 from rlexp.store.layout import Layout
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 
 WORDS = (
     *("algorithm=ppo", "environment=cartpole", "algorithm.n_steps=64", "budget.steps=1024"),

@@ -10,7 +10,7 @@ from pathlib import Path
 _CODE = """
 import sys
 from pathlib import Path
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 with hold(Path(sys.argv[1]), "run", now=1.0):
     for line in iter(lambda: print("held", flush=True) or sys.stdin.readline(), ""):

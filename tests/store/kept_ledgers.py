@@ -12,7 +12,7 @@ from rlexp.records.ledger import (
     SealedDocument,
 )
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import (
+from rlexp.store.registers.ledger import (
     append_entry,
     read_ledger,
 )

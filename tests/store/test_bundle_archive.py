@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rlexp.errors import RecordError
-from rlexp.store import bundle_archive
-from rlexp.store.bundle_archive import stage_bundle, write_archive
-from rlexp.store.bundle_manifest import (
+from rlexp.store.bundles import bundle_archive
+from rlexp.store.bundles.bundle_archive import stage_bundle, write_archive
+from rlexp.store.bundles.bundle_manifest import (
     BundledFile,
     BundledLedger,
     BundleManifest,

@@ -18,15 +18,15 @@ import pytest
 from in_full import IN_FULL
 
 from rlexp.errors import HeldError, RecordError
-from rlexp.store import lease, shared_leases
-from rlexp.store.processes import Process, this_process
-from rlexp.store.shared_leases import LeaseTiming, SharedLease, inspect, remove, take
+from rlexp.store.locks import lease, shared_leases
+from rlexp.store.locks.processes import Process, this_process
+from rlexp.store.locks.shared_leases import LeaseTiming, SharedLease, inspect, remove, take
 
 QUICK = LeaseTiming(beat=0.05, lease=0.6, second_look=0.1, settling=0.05)
 CODE = """
 import sys, time
 from pathlib import Path
-from rlexp.store.shared_leases import LeaseTiming, take
+from rlexp.store.locks.shared_leases import LeaseTiming, take
 
 path, begin, *timing = sys.argv[1:]
 while time.time() < float(begin):
@@ -424,7 +424,7 @@ mount -t tmpfs none "$1" && echo '{}' > "$1/.lease" && touch -d '@1' "$1/.lease"
 mount -o remount,ro "$1" && exec "$2" -c '
 import sys, time
 from pathlib import Path
-from rlexp.store import lease
+from rlexp.store.locks import lease
 path = Path(sys.argv[1]) / ".lease"
 print(lease.is_held(path), lease.holder(path))
 try:

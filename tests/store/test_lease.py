@@ -13,7 +13,7 @@ import pytest
 from holders import Holder, holder_of
 
 from rlexp.errors import RecordError
-from rlexp.store.lease import hold, holder, holding, is_held, take
+from rlexp.store.locks.lease import hold, holder, holding, is_held, take
 
 
 @pytest.fixture(params=["locks", "heartbeats"], autouse=True)

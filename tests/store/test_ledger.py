@@ -17,9 +17,9 @@ from rlexp.records.ledger import (
     RemovedRun,
     SealedDocument,
 )
-from rlexp.store.hash_chain import NOTHING
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import (
+from rlexp.store.registers.hash_chain import NOTHING
+from rlexp.store.registers.ledger import (
     append_entry,
     publish_document,
     read_ledger,
@@ -89,9 +89,9 @@ APPEND_ON_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from rlexp.records.ledger import RemovedRun
-from rlexp.store.hash_chain import NOTHING
+from rlexp.store.registers.hash_chain import NOTHING
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import append_entry
+from rlexp.store.registers.ledger import append_entry
 paths = ExperimentPaths(Path(sys.argv[1]))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 room = paths.ledger.stat().st_size + int(sys.argv[2])

@@ -15,9 +15,9 @@ from rlexp.records.ledger import (
     Entry,
     entry_from_plain,
 )
-from rlexp.store.hash_chain import NOTHING
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import (
+from rlexp.store.registers.hash_chain import NOTHING
+from rlexp.store.registers.ledger import (
     append_entry,
     publish_document,
     read_ledger,

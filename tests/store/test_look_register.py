@@ -12,15 +12,15 @@ from look_samples import look
 
 from rlexp.errors import HeldError, RecordError
 from rlexp.store.layout import Layout
-from rlexp.store.lease import Lease, hold
-from rlexp.store.looks import enter_looks, read_looks
+from rlexp.store.locks.lease import Lease, hold
+from rlexp.store.registers.looks import enter_looks, read_looks
 
 ENTER = """
 import sys
 from pathlib import Path
 from look_samples import look
 from rlexp.store.layout import Layout
-from rlexp.store.looks import enter_looks
+from rlexp.store.registers.looks import enter_looks
 for number in range(10):
     enter_looks(Layout(Path(sys.argv[1])), [look(100 * int(sys.argv[2]) + number), look(7)])
 """
@@ -127,7 +127,7 @@ def test_commands_at_the_same_time_lose_no_look(tmp_path: Path) -> None:
 
 def test_a_new_look_waits_for_the_lock(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds the lock, no new look is written."""
-    monkeypatch.setattr("rlexp.store.looks.PATIENCE", 0.0)
+    monkeypatch.setattr("rlexp.store.registers.looks.PATIENCE", 0.0)
     before = layout.looks.read_bytes()
     with (
         hold(layout.looks_lock, "the register", now=0.0),
@@ -148,7 +148,7 @@ def test_a_look_that_another_command_enters_meanwhile_is_entered_once(
             enter_looks(layout, [entering.pop()])
         return hold(*arguments, **settings)
 
-    monkeypatch.setattr("rlexp.store.looks.hold", hold_later)
+    monkeypatch.setattr("rlexp.store.registers.looks.hold", hold_later)
     enter_looks(layout, [look(5), look(4)])
     assert (look(4), look(5)) == read_looks(layout).looks[3:]
 

@@ -15,8 +15,8 @@ from stored_runs import configuration
 from rlexp.errors import HeldError, RecordError
 from rlexp.protocol.identity import digest
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
-from rlexp.store.protocols import enter_registration, read_protocols
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.protocols import enter_registration, read_protocols
 
 SECOND = registration("second", nonce="another beacon")
 
@@ -148,7 +148,7 @@ def test_a_registration_waits_for_the_lock(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process holds the lock, nothing is written."""
-    monkeypatch.setattr("rlexp.store.protocols.PATIENCE", 0.0)
+    monkeypatch.setattr("rlexp.store.registers.protocols.PATIENCE", 0.0)
     before = layout.protocols.read_bytes()
     with (
         hold(layout.protocols_lock, "the register", now=0.0),

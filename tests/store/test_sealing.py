@@ -14,9 +14,9 @@ from rlexp.records.events import Ending, Event, Failure
 from rlexp.records.ledger import Entry, RemovedRun, SealedAttempt
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import hold
-from rlexp.store.ledger import read_ledger, sum_of_file
 from rlexp.store.ledger_writer import LOST, LedgerWriter, ended_attempts, seal_ended_attempts
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ledger import read_ledger, sum_of_file
 from rlexp.store.runs import new_attempt, write_run, write_verdict
 
 ENDED: tuple[Event, ...] = (evaluated(100, 1.0, final=True), ended())

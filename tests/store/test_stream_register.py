@@ -17,7 +17,7 @@ from rlexp.records.stream import (
     StreamLine,
 )
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.streams import append_to_stream, read_stream
+from rlexp.store.registers.streams import append_to_stream, read_stream
 
 BEGINNING = StreamBeginning(
     time=1.0,

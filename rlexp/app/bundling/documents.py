@@ -18,7 +18,7 @@ from rlexp.app.bundling.recorded_versions import (
     versions_document,
 )
 from rlexp.records.integrity import SHORT
-from rlexp.store.bundle_manifest import BUNDLE_MANIFEST, BundleManifest
+from rlexp.store.bundles.bundle_manifest import BUNDLE_MANIFEST, BundleManifest
 from rlexp.text import format_count, join_names
 
 CITATION, CODE = "CITATION.cff", "code.bundle"

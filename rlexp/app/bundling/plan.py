@@ -18,10 +18,10 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.citation import CITATION_FILE, read_citation
 from rlexp.errors import ConfigError, HeldError, RecordError
 from rlexp.records.run import State
-from rlexp.store.bundle_archive import ARCHIVE
-from rlexp.store.bundle_manifest import BUNDLE_MANIFEST, CitedAuthor, DeclaredStudy
+from rlexp.store.bundles.bundle_archive import ARCHIVE
+from rlexp.store.bundles.bundle_manifest import BUNDLE_MANIFEST, CitedAuthor, DeclaredStudy
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.text import format_count, join_names
 
 OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".ZIP")

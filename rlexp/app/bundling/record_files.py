@@ -9,8 +9,8 @@ from rlexp.config.overrides import REPORT_GROUPS
 from rlexp.errors import RecordError
 from rlexp.store.files import open_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.ledger import sum_of_file
 from rlexp.store.left_out import POLICY_FILES, LeftOutFile
+from rlexp.store.registers.ledger import sum_of_file
 
 CHECKPOINTS = ("checkpoints", "replay", "parent")
 """Folders of a run that are never in a bundle: its checkpoints, and the state of its parent."""

@@ -9,7 +9,7 @@ from rlexp.app.reading.provenance import last_time
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
-from rlexp.store.ledger import read_ledger
+from rlexp.store.registers.ledger import read_ledger
 
 
 def bundled_studies(scans: Sequence[ExperimentScan]) -> list[BundledStudy]:

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from rlexp.config.config_files import packaged_root
-from rlexp.store.bundle_archive import archive_entry
+from rlexp.store.bundles.bundle_archive import archive_entry
 
 PACKAGED = ("conf", "sweeps")
 """Folders beside the package in a checkout, and in the package in a wheel."""

@@ -33,7 +33,7 @@ from rlexp.stats.sequential.comparison import (
 from rlexp.stats.task_scores import TaskScores
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import publish_document
+from rlexp.store.registers.ledger import publish_document
 
 GROUP = 5
 """Default number of new seeds of each label at each interim analysis."""

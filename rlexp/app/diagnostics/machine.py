@@ -15,7 +15,7 @@ from rlexp.executors.lifetime import ends_every_process
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.store.file_systems import VARIABLE, is_shared, network_file_system
 from rlexp.store.files import probe_writable
-from rlexp.store.lease import hold, is_held
+from rlexp.store.locks.lease import hold, is_held
 from rlexp.store.provenance import packages, read_code, usable_cores
 from rlexp.text import format_bytes
 

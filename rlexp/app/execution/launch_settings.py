@@ -16,7 +16,7 @@ from rlexp.store.provenance import Code, collect
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import AttemptSettings
     from rlexp.executors import Executor, Remote, Session
-    from rlexp.store.lease import Lease
+    from rlexp.store.locks.lease import Lease
 
 COMMAND = (sys.executable, "-m", "rlexp")
 """The command with which remote workers are started."""
@@ -120,6 +120,6 @@ def claim_run(paths: RunPaths, on_loss: Callable[[], None]) -> "Lease | None":
 
     Returns None where another process holds the claim.
     """
-    from rlexp.store.lease import take
+    from rlexp.store.locks.lease import take
 
     return take(paths.claim, f"run {paths.folder.name}", now=time.time(), on_loss=on_loss)

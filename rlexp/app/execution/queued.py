@@ -14,7 +14,7 @@ from rlexp.executors import Remote
 from rlexp.records.events import Ending, StopRequest
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.store.run_queue import queued_runs, remove_order
 from rlexp.store.runs import CANCELLED, is_taken, request_stop
 

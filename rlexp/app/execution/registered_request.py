@@ -22,7 +22,7 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.registration import Registration
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.protocols import read_protocols
+from rlexp.store.registers.protocols import read_protocols
 
 PROTOCOL = "--protocol"
 """The option of `rlexp run` that names a protocol."""

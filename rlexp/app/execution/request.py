@@ -30,8 +30,8 @@ from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.registers.streams import is_stream
 from rlexp.store.runs import read_experiment
-from rlexp.store.streams import is_stream
 
 if TYPE_CHECKING:
     from rlexp.executors import Executor

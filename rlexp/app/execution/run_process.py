@@ -52,12 +52,12 @@ from rlexp.store.checkpoints import (
     publish_checkpoint,
     read_checkpoint,
 )
-from rlexp.store.fencing import superseded
 from rlexp.store.files import publish_with, read_json, sync
 from rlexp.store.inheritance import FIRST, drop_copy
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_folder
-from rlexp.store.lease import Lease, hold, holder
+from rlexp.store.locks.fencing import superseded
+from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement

@@ -24,8 +24,8 @@ from rlexp.records.events import Ending, Evaluated, Event, RunEnded, RunStarted
 from rlexp.store.files import read_json, sync
 from rlexp.store.journal import write_journal
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
-from rlexp.store.lease import hold, is_held
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold, is_held
 from rlexp.store.runs import new_attempt, read_definition, write_experiment, write_run
 from rlexp.store.sweeps import StoredTrial, append_trial
 

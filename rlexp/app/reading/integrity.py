@@ -23,10 +23,10 @@ from rlexp.records.ledger import (
 )
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import is_held
-from rlexp.store.ledger import read_ledger, sum_of_file
 from rlexp.store.ledger_writer import unsealed_attempts, unsealed_scorings
 from rlexp.store.left_out import LeftOutFile, read_left_out
+from rlexp.store.locks.lease import is_held
+from rlexp.store.registers.ledger import read_ledger, sum_of_file
 from rlexp.store.runs import StoredAttempt, read_spec
 from rlexp.text import format_count, join_first_names, join_names
 

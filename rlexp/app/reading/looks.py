@@ -17,7 +17,7 @@ from rlexp.records.look import (
 from rlexp.reports.evidence.looks import looks_of, seeds_of
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.layout import Layout
-from rlexp.store.looks import enter_looks, read_looks
+from rlexp.store.registers.looks import enter_looks, read_looks
 from rlexp.text import format_count, join_names
 
 

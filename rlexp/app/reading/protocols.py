@@ -19,8 +19,8 @@ from rlexp.records.run import RunRecord
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import Layout
-from rlexp.store.looks import read_looks
-from rlexp.store.protocols import read_protocols
+from rlexp.store.registers.looks import read_looks
+from rlexp.store.registers.protocols import read_protocols
 
 
 def with_protocols(evidence: Evidence, layout: Layout) -> Evidence:

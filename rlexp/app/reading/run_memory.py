@@ -19,7 +19,7 @@ from rlexp.store.catalogue import (
 )
 from rlexp.store.catalogue_rows import Stamp
 from rlexp.store.layout import RunPaths
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
 
 T = TypeVar("T")
 

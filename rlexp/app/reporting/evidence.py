@@ -29,9 +29,9 @@ from rlexp.records.system_metrics import SystemUsage, summarise_usage
 from rlexp.reports.evidence.ablations import AblationEvidence
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, logged_series, unambiguous
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.store.ablations import read_ablation
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.registers.ablations import read_ablation
 from rlexp.store.runs import StoredRun
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.system_metrics import read_all_measurements

@@ -21,13 +21,13 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.ablations import ablation_command
 from rlexp.store.former_names import names_of
-from rlexp.store.gates import gate_command
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
+from rlexp.store.registers.ablations import ablation_command
+from rlexp.store.registers.gates import gate_command
+from rlexp.store.registers.streams import is_stream, read_stream, stream_command
 from rlexp.store.secrets import MASK
-from rlexp.store.streams import is_stream, read_stream, stream_command
 
 if TYPE_CHECKING:
     from rlexp.engine.sweep_view import SweepStatus

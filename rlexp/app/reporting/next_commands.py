@@ -219,7 +219,7 @@ def continued_ablation(evidence: Evidence, workspace: Workspace) -> NextCommand 
         workspace: The workspace of the experiment.
     """
     from rlexp.reports.analysis.ablation_effects import ablation_effects
-    from rlexp.store.ablations import ablation_command
+    from rlexp.store.registers.ablations import ablation_command
 
     command = ablation_command(workspace.experiment(evidence.experiments[0].name))
     # Without a declared test, nothing is finished.

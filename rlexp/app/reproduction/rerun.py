@@ -27,7 +27,7 @@ from rlexp.protocol.budget import OPERATIONAL
 from rlexp.protocol.experiment import Experiment, Extension
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.policies import START_FROM, copy_policy
 from rlexp.store.runs import write_experiment
 

@@ -27,9 +27,9 @@ from rlexp.stats.sequential.candidates import (
     least_seeds,
 )
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.streams import append_to_stream, read_stream
 from rlexp.store.runs import read_definition, write_experiment
-from rlexp.store.streams import append_to_stream, read_stream
 from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, read_trials
 
 TUNING_SEEDS = "seeds.tuning"

@@ -22,8 +22,8 @@ from rlexp.records.run import RunRecord
 from rlexp.records.stream import ScoredRun, StreamBeginning, line_from_plain, plain_line
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.streams import intact_stream
 from rlexp.store.runs import read_run
-from rlexp.store.streams import intact_stream
 
 EVERY = 0.5
 """Seconds between two looks for orders, or for answers."""

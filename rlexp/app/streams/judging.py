@@ -37,8 +37,8 @@ from rlexp.stats.sequential.candidates import (
 )
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.registers.streams import append_to_stream
 from rlexp.store.runs import read_experiment
-from rlexp.store.streams import append_to_stream
 from rlexp.store.sweeps import read_selection, read_trials, write_selection
 from rlexp.text import format_count
 

@@ -9,8 +9,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.protocol.budget import LEAN
 from rlexp.records.run import RunRecord
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
-from rlexp.store.streams import intact_stream, is_stream
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.streams import intact_stream, is_stream
 
 
 def score_repetitions(

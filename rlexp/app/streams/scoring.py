@@ -18,7 +18,7 @@ from rlexp.records.stream import ScoredRun
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.scorings import write_scoring
+from rlexp.store.registers.scorings import write_scoring
 from rlexp.temporary_folders import scratch
 
 MODULE = "rlexp.app.streams.scoring_process"

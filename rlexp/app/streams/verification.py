@@ -18,9 +18,9 @@ from rlexp.records.stream import (
 )
 from rlexp.stats.sequential.candidates import StreamDesign, candidate_level, judge
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.scorings import read_scoring
+from rlexp.store.registers.streams import is_stream, read_stream
 from rlexp.store.runs import read_experiment
-from rlexp.store.scorings import read_scoring
-from rlexp.store.streams import is_stream, read_stream
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.text import format_count
 

@@ -35,8 +35,8 @@ from rlexp.records.events import Ending, Failure
 from rlexp.records.run import LARGEST_SCORE, RunRecord
 from rlexp.records.selection import Selection
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
 from rlexp.store.runs import read_run, write_experiment
 from rlexp.store.secrets import without_secrets
 from rlexp.store.sweeps import StoredTrial, append_trial, check_untested, write_selection

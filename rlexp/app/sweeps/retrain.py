@@ -39,9 +39,9 @@ from rlexp.records.selection import TUNED
 from rlexp.store.files import read_file
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, check_name
+from rlexp.store.registers.streams import intact_stream, is_stream
 from rlexp.store.runs import read_definition
 from rlexp.store.secrets import without_secrets
-from rlexp.store.streams import intact_stream, is_stream
 from rlexp.store.sweeps import read_selection, read_trials
 
 LONGEST_NAME = 120

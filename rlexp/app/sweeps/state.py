@@ -29,8 +29,8 @@ from rlexp.records.stream import CandidateVerdict, StreamRegister
 from rlexp.records.trial import Trial, TrialOrigin, TrialState
 from rlexp.store.file_systems import is_shared
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.streams import read_stream
 from rlexp.store.runs import StoredRun
-from rlexp.store.streams import read_stream
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 from rlexp.tuners.prior import with_prior

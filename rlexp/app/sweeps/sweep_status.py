@@ -16,7 +16,7 @@ from rlexp.protocol.sweep import PROPOSALS
 from rlexp.records.run import State
 from rlexp.records.selection import DEFAULT
 from rlexp.records.trial import TrialState
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.store.runs import StoredRun
 
 IMPORTED = "imported"

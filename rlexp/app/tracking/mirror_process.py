@@ -38,7 +38,7 @@ from rlexp.errors import HeldError, RlexpError, TrackerRefused, TrackerUnreachab
 from rlexp.protocol.identity import canonical
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.store.runs import read_run, read_spec
 from rlexp.store.secrets import mask_known, secret_values
 from rlexp.store.tracker_positions import TrackerPosition, TrackerPositions

@@ -30,9 +30,9 @@ from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_file, read_json, refuse_link
 from rlexp.store.journal import events_of, follow
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
+from rlexp.store.registers.scorings import with_scoring
 from rlexp.store.runs import StoredAttempt, read_attempts, read_experiment, read_run, read_spec
-from rlexp.store.scorings import with_scoring
 from rlexp.store.secrets import mask_all, secret_values
 from rlexp.store.sweeps import read_selection, read_trials
 from rlexp.store.system_metrics import follow_measurements, read_measurements

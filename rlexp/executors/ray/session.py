@@ -22,7 +22,7 @@ from rlexp.executors import Batch, Gone, Site
 from rlexp.executors.ray.messages import Message, Piece, pack, pair, read_below
 from rlexp.executors.ray.result_writer import Intake
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import Lease, take
+from rlexp.store.locks.lease import Lease, take
 
 OF_THE_EXPERIMENT = (
     *("experiment.json", "trials.jsonl", "selection.json"),

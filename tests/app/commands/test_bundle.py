@@ -26,10 +26,10 @@ from rlexp.app.bundling.record_files import record_files
 from rlexp.app.commands.exchange import bundle_reports
 from rlexp.errors import HeldError, RecordError, RlexpError
 from rlexp.protocol.spec import Parent
-from rlexp.store.bundle_manifest import BundledReport
+from rlexp.store.bundles.bundle_manifest import BundledReport
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
-from rlexp.store.ledger import read_ledger
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ledger import read_ledger
 from rlexp.store.runs import write_run
 
 quick = pytest.fixture(autouse=True)(quick_parts)

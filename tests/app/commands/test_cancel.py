@@ -23,7 +23,7 @@ from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.run_queue import RunOrder, queued_runs, write_order
 from rlexp.store.runs import new_attempt, read_experiment
 
@@ -32,7 +32,7 @@ quick = pytest.fixture(autouse=True)(quick_parts)
 HOLD = """
 import signal, sys, time
 from pathlib import Path
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 with hold(Path(sys.argv[1]), "it", now=0.0):
     print("held", flush=True)

@@ -49,8 +49,8 @@ from rlexp.store import catalogue
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import entered_attempts, seal_ended_attempts
+from rlexp.store.registers.scorings import write_scoring
 from rlexp.store.runs import read_experiment
-from rlexp.store.scorings import write_scoring
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

@@ -17,9 +17,9 @@ from rlexp.app.commands.exchange.load import load
 from rlexp.errors import RecordError
 from rlexp.store import catalogue, changed_records
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
-from rlexp.store.ledger import sum_of_file
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ledger import sum_of_file
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

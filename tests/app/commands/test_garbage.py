@@ -20,7 +20,7 @@ from rlexp.records.selection import Finalist, Selection
 from rlexp.store.checkpoints import is_resumable
 from rlexp.store.inheritance import find_copy, inherit
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.runs import read_definition, read_spec, write_experiment
 from rlexp.store.sweeps import StoredTrial, append_trial, write_selection
 

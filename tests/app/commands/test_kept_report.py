@@ -15,7 +15,7 @@ from stored_runs import Stored, configuration, stored, study
 from rlexp.app.commands.judge import report as reporting
 from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
 from rlexp.errors import RlexpError
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.tracker_positions import TrackerPositions
 
 quick = pytest.fixture(autouse=True)(quick_parts)

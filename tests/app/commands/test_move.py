@@ -19,11 +19,11 @@ from rlexp.app.commands.order.move import move
 from rlexp.app.tracking.run_labels import RunLabels
 from rlexp.app.tracking.tracked_records import tracked_experiment
 from rlexp.errors import RecordError
-from rlexp.store import lease
 from rlexp.store.files import publish_json, read_json
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.lease import hold, is_held
+from rlexp.store.locks import lease
+from rlexp.store.locks.lease import hold, is_held
 from rlexp.store.run_queue import RunOrder, write_order
 from rlexp.store.runs import read_experiment
 from rlexp.store.tracker_positions import TrackerPositions, experiment_identity

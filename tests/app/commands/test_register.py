@@ -16,7 +16,7 @@ from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.identity import digest
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
-from rlexp.store.protocols import read_protocols
+from rlexp.store.registers.protocols import read_protocols
 from rlexp.store.runs import read_definition
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -10,7 +10,7 @@ from stored_runs import STARTED, Stored, evaluated, stored, study
 from rlexp.app.commands.order.remove import remove
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.runs import folder_size
 
 quick = pytest.fixture(autouse=True)(quick_parts)

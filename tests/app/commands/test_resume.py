@@ -38,7 +38,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

@@ -29,7 +29,7 @@ from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending, Failure
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.text import as_yaml
 
 quick = pytest.fixture(autouse=True)(quick_parts)

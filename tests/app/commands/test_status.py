@@ -16,7 +16,7 @@ from rlexp.errors import RecordError
 from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 from rlexp.store.run_queue import RunOrder, write_order
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -14,7 +14,7 @@ from stored_runs import STARTED, Stored, stored, study
 from rlexp.app.commands.order.note import note
 from rlexp.app.commands.order.tag import tag
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

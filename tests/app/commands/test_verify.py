@@ -23,9 +23,9 @@ from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.ledger import SealedAttempt
 from rlexp.store.checkpoints import publish_checkpoint
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
-from rlexp.store.ledger import append_entry, read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ledger import append_entry, read_ledger
 from rlexp.store.runs import write_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)

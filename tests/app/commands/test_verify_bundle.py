@@ -25,9 +25,9 @@ from rlexp.app.commands.exchange.verify_bundle import ReportDifference
 from rlexp.app.commands.setup.schemas import list_schemas
 from rlexp.errors import RecordError
 from rlexp.store.layout import Layout
-from rlexp.store.ledger import read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.protocols import enter_registration
+from rlexp.store.registers.ledger import read_ledger
+from rlexp.store.registers.protocols import enter_registration
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 quicker = pytest.fixture(autouse=True)(quick_bundles)

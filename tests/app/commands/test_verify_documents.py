@@ -17,8 +17,8 @@ from stored_sweeps import stored_sweep
 
 from rlexp.errors import ConfigError
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.ledger import publish_document, read_ledger
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.registers.ledger import publish_document, read_ledger
 from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.store.sweeps import read_trials
 

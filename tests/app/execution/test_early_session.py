@@ -14,7 +14,7 @@ from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.execution import preparation
 from rlexp.app.observer import SilentObserver
 from rlexp.errors import ConfigError, RlexpError
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 Servers = list[subprocess.Popen[bytes]]

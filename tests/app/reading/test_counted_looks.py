@@ -21,8 +21,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.look import CountedLooks, SeedsOfTask, TaskLooks
 from rlexp.reports.analysis.looks import look_counts, looks_text
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
-from rlexp.store.looks import read_looks
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.looks import read_looks
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 REPORT = ("report", "alpha", "--format", "json,html", "--set", "repetitions=200")
@@ -182,7 +182,7 @@ def test_a_register_that_cannot_be_written_keeps_no_score_from_being_shown(
 ) -> None:
     """Where looks cannot be entered, they are counted for the command, which says so."""
     finished(workspace, "alpha", "ppo", "a2c")
-    monkeypatch.setattr("rlexp.store.looks.PATIENCE", 0.0)
+    monkeypatch.setattr("rlexp.store.registers.looks.PATIENCE", 0.0)
     with hold(workspace.layout.looks_lock, "the register of looks", now=0.0):
         line = looks_line(workspace, "compare", "alpha")
     assert line.startswith("2 configurations")

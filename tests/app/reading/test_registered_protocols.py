@@ -17,7 +17,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.registration import METRIC_DEFINITIONS
-from rlexp.store.protocols import enter_registration, read_protocols
+from rlexp.store.registers.protocols import enter_registration, read_protocols
 from rlexp.store.runs import read_experiment
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -28,7 +28,7 @@ from rlexp.engine.sweep_source import SweepStage
 from rlexp.protocol.seeds import Phase
 from rlexp.records.events import Ending
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

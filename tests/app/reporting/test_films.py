@@ -17,7 +17,7 @@ from rlexp.app.reporting.films import MOST_FILMS
 from rlexp.records.events import Ending
 from rlexp.records.film import FilmRecord
 from rlexp.store.films import read_films, write_description
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
 
 WEIGHTS = "5" * 64
 QUICK = ("repetitions=200", "section=[verdicts]")

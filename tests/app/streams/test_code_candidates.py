@@ -33,8 +33,8 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.executors import local
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, Layout
+from rlexp.store.registers.streams import read_stream
 from rlexp.store.runs import read_run
-from rlexp.store.streams import read_stream
 
 ALLOWED = ("--allow-import", "learner", "--json", "-q")
 

@@ -28,11 +28,11 @@ from rlexp.records.ledger import SealedScoring
 from rlexp.records.stream import CandidateVerdict, ScoredRun, StreamBeginning, plain_line
 from rlexp.store.files import publish_json
 from rlexp.store.layout import ExperimentPaths, Layout
-from rlexp.store.lease import hold
-from rlexp.store.ledger import read_ledger
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ledger import read_ledger
+from rlexp.store.registers.scorings import write_scoring
+from rlexp.store.registers.streams import append_to_stream, read_stream
 from rlexp.store.runs import read_experiment, read_run
-from rlexp.store.scorings import write_scoring
-from rlexp.store.streams import append_to_stream, read_stream
 from rlexp.store.sweeps import read_trials
 
 WORDS = (

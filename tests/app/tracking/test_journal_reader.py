@@ -14,8 +14,8 @@ from rlexp.records.run import State
 from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.registers.scorings import write_scoring
 from rlexp.store.runs import new_attempt, write_run
-from rlexp.store.scorings import write_scoring
 from rlexp.store.system_metrics import append_measurement
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -42,8 +42,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.citation import CITATION_FILE
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.bundle_archive import ARCHIVE, sha256_of, write_archive
-from rlexp.store.bundle_manifest import (
+from rlexp.store.bundles.bundle_archive import ARCHIVE, sha256_of, write_archive
+from rlexp.store.bundles.bundle_manifest import (
     BUNDLE_MANIFEST,
     BundledFile,
     BundledLedger,
@@ -52,7 +52,7 @@ from rlexp.store.bundle_manifest import (
 )
 from rlexp.store.files import sync
 from rlexp.store.left_out import left_out_bytes
-from rlexp.store.looks import read_looks
+from rlexp.store.registers.looks import read_looks
 from rlexp.store.schemas import writer
 from rlexp.store.secrets import secret_values
 from rlexp.temporary_folders import scratch

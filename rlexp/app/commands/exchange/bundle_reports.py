@@ -14,7 +14,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.bundle_manifest import BundledReport
+from rlexp.store.bundles.bundle_manifest import BundledReport
 from rlexp.store.layout import Layout
 
 COMPUTING = ("rlexp", "numpy", "scipy", "jinja2", "matplotlib")

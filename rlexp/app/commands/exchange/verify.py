@@ -21,8 +21,8 @@ from rlexp.records.registration import ProtocolRegister, RegisteredExperiment, R
 from rlexp.records.run import State
 from rlexp.store.checkpoints import checkpoint_steps, read_checkpoint
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.looks import read_looks
-from rlexp.store.protocols import read_protocols
+from rlexp.store.registers.looks import read_looks
+from rlexp.store.registers.protocols import read_protocols
 from rlexp.store.runs import StoredRun
 from rlexp.text import format_count
 

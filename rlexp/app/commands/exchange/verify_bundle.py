@@ -42,9 +42,9 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import NO_SPACE, RecordError, RlexpError
 from rlexp.installation_way import install_command
 from rlexp.records.integrity import SHORT
-from rlexp.store.bundle_archive import ARCHIVE, StagedBundle, is_bundle, stage_bundle
-from rlexp.store.bundle_manifest import BUNDLE_MANIFEST, BundledReport
-from rlexp.store.ledger import read_ledger
+from rlexp.store.bundles.bundle_archive import ARCHIVE, StagedBundle, is_bundle, stage_bundle
+from rlexp.store.bundles.bundle_manifest import BUNDLE_MANIFEST, BundledReport
+from rlexp.store.registers.ledger import read_ledger
 from rlexp.store.schemas import writer
 from rlexp.temporary_folders import scratch
 from rlexp.text import format_count, join_first_names, join_names

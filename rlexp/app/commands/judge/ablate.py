@@ -63,11 +63,11 @@ from rlexp.reports.analysis.ablation_answer import ablation_answer, ablation_bas
 from rlexp.reports.analysis.ablation_effects import AblationEffects, ablation_effects
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.ablations import check_ablation, freeze_ablation, read_ablation
 from rlexp.store.files import probe_writable
 from rlexp.store.layout import ExperimentPaths, check_name
-from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ablations import check_ablation, freeze_ablation, read_ablation
 from rlexp.store.runs import read_experiment, write_experiment
 from rlexp.text import format_count
 

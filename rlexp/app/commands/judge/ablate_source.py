@@ -25,8 +25,8 @@ from rlexp.records.selection import DEFAULT, TUNED
 from rlexp.reports.evidence.sweeps import ImportanceByMethod
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.streams import stream_command
 from rlexp.store.runs import read_definition, read_experiment
-from rlexp.store.streams import stream_command
 from rlexp.store.sweeps import read_selection, read_trials
 
 BASE, CHANGED = "base", "changed"

@@ -39,8 +39,8 @@ from rlexp.reports.analysis.winner_assessment import PhaseScores, assess_winner,
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.interval import Interval
 from rlexp.store.files import publish, read_file
+from rlexp.store.registers.streams import is_stream
 from rlexp.store.runs import read_definition
-from rlexp.store.streams import is_stream
 from rlexp.text import format_count, format_score
 
 if TYPE_CHECKING:

@@ -37,12 +37,12 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.ablations import refuse_ablation
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.ablations import refuse_ablation
+from rlexp.store.registers.streams import refuse_stream
 from rlexp.store.runs import read_experiment
-from rlexp.store.streams import refuse_stream
 from rlexp.text import format_count
 
 

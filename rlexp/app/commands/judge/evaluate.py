@@ -30,7 +30,7 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
 from rlexp.records.film import FilmRecord
 from rlexp.store.films import FOLDER, write_description
 from rlexp.store.layout import RunPaths
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.registers.ledger import sum_of_file
 from rlexp.store.runs import read_run
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from rlexp.stats.sequential.non_inferiority import (
     judge,
 )
 from rlexp.stats.task_scores import TaskScores
-from rlexp.store.gates import record_gate
+from rlexp.store.registers.gates import record_gate
 from rlexp.text import format_count
 
 ALL_USED = "all"

@@ -33,8 +33,8 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
-from rlexp.store.gates import record_gate
-from rlexp.store.ledger import read_ledger
+from rlexp.store.registers.gates import record_gate
+from rlexp.store.registers.ledger import read_ledger
 
 DEFAULT_SEEDS = 20
 """Tuning seeds of a baseline, unless `seeds.tuning` says otherwise."""

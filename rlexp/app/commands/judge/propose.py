@@ -46,9 +46,9 @@ from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.stats.sequential.candidates import candidate_level, least_seeds
 from rlexp.store.configurations import read_configuration
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import Lease, hold
+from rlexp.store.locks.lease import Lease, hold
+from rlexp.store.registers.streams import intact_stream, is_stream
 from rlexp.store.runs import read_experiment
-from rlexp.store.streams import intact_stream, is_stream
 from rlexp.store.sweeps import StoredTrial, append_trial, read_trials
 
 

@@ -34,8 +34,8 @@ from rlexp.records.registration import (
     SealedStudy,
 )
 from rlexp.store.layout import check_name
-from rlexp.store.looks import read_looks
-from rlexp.store.protocols import enter_registration, read_protocols
+from rlexp.store.registers.looks import read_looks
+from rlexp.store.registers.protocols import enter_registration, read_protocols
 
 SHORTEST_NONCE = 8
 """Least number of characters of a nonce: a shorter one can be guessed."""

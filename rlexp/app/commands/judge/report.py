@@ -46,8 +46,8 @@ from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, cache_folder
-from rlexp.store.lease import is_held
-from rlexp.store.ledger import sum_of_file
+from rlexp.store.locks.lease import is_held
+from rlexp.store.registers.ledger import sum_of_file
 from rlexp.store.secrets import secret_values
 
 STAGED = 7

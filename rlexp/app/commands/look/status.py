@@ -21,7 +21,7 @@ from rlexp.engine.sweep_view import SweepStatus
 from rlexp.errors import RecordError
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.store.runs import StoredRun
 
 DAMAGED = "damaged"

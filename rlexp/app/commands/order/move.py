@@ -16,9 +16,9 @@ from rlexp.errors import RecordError, RlexpError
 from rlexp.store.files import read_document, read_json, sync
 from rlexp.store.former_names import add_name, names_of
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import abandon, hold, holder, is_held
-from rlexp.store.ledger import publish_document
-from rlexp.store.protocols import read_protocols
+from rlexp.store.locks.lease import abandon, hold, holder, is_held
+from rlexp.store.registers.ledger import publish_document
+from rlexp.store.registers.protocols import read_protocols
 from rlexp.store.run_queue import queued_runs
 from rlexp.store.runs import read_definition
 from rlexp.store.schemas import EXPERIMENT

@@ -17,9 +17,9 @@ from rlexp.records.annotation import Annotation
 from rlexp.records.ledger import RemovedRun
 from rlexp.store.annotations import change_annotation
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import hold, holder, is_held
-from rlexp.store.ledger import append_entry
-from rlexp.store.protocols import read_protocols
+from rlexp.store.locks.lease import hold, holder, is_held
+from rlexp.store.registers.ledger import append_entry
+from rlexp.store.registers.protocols import read_protocols
 from rlexp.store.runs import folder_size
 
 

@@ -15,7 +15,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import holder, holding, is_held
+from rlexp.store.locks.lease import holder, holding, is_held
 from rlexp.store.run_queue import queued_runs
 from rlexp.store.runs import read_run
 

@@ -35,11 +35,11 @@ from rlexp.errors import Code, RecordError, RlexpError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.gates import gate_command, refuse_gate
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import holder, is_held
+from rlexp.store.locks.lease import holder, is_held
+from rlexp.store.registers.gates import gate_command, refuse_gate
+from rlexp.store.registers.streams import is_stream, refuse_stream
 from rlexp.store.runs import read_spec
-from rlexp.store.streams import is_stream, refuse_stream
 
 ResumedPart = RunOutcome | RunPlan | SweepOutcome | SweepOutline
 """The result for one phase of an experiment, or for a sweep."""

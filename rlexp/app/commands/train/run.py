@@ -334,7 +334,7 @@ def _execute(
     """Execute the missing runs, while the experiment is locked."""
     from rlexp.app.execution.launch import launch_experiment
     from rlexp.app.execution.starting_policy import keep_policies
-    from rlexp.store.lease import hold
+    from rlexp.store.locks.lease import hold
 
     prepared = _prepare(request, paths, plan, launch, options, workspace, observer)
     # After the checks: a refused command leaves no folder.

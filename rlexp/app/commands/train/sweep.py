@@ -72,8 +72,8 @@ from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.reports.evidence.sweeps import PhaseCost
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.lease import hold
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.locks.lease import hold
 from rlexp.store.provenance import read_code
 from rlexp.store.runs import StoredRun, folder_size, write_experiment
 from rlexp.store.secrets import without_secrets

@@ -32,11 +32,11 @@ from rlexp.records.events import Evaluated, StopRequest
 from rlexp.records.run import RunRecord
 from rlexp.store.files import probe_writable, read_file
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.lease import is_held
+from rlexp.store.locks.lease import is_held
 from rlexp.store.provenance import Code, collect, read_code
+from rlexp.store.registers.streams import intact_stream
 from rlexp.store.run_queue import RunOrder, is_queued, queued_runs, read_order, remove_order
 from rlexp.store.runs import other_user, read_definition, read_run, read_spec
-from rlexp.store.streams import intact_stream
 from rlexp.store.sweeps import candidate_codes
 
 EVERY = 2.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from rlexp.errors import RecordError
-from rlexp.store.bundle_manifest import (
+from rlexp.store.bundles.bundle_manifest import (
     BUNDLE_MANIFEST,
     LARGEST_MANIFEST,
     BundledFile,

@@ -21,8 +21,8 @@ from rlexp.store.files import (
     publish,
     read_file,
 )
-from rlexp.store.hash_chain import NOTHING, chained, is_torn, sum_of_line
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.hash_chain import NOTHING, chained, is_torn, sum_of_line
 from rlexp.store.schemas import LEDGER, schema_of
 
 SMALL = 1 << 20

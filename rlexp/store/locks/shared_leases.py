@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from rlexp.errors import RecordError
 from rlexp.store.files import open_file, parse_json
-from rlexp.store.processes import Process, this_process
+from rlexp.store.locks.processes import Process, this_process
 
 LARGEST_LEASE = 4096
 """Bytes of a lease that are read; a lease written by rlexp has a tenth of that."""

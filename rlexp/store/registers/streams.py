@@ -8,8 +8,8 @@ import shlex
 from rlexp.errors import RecordError
 from rlexp.records.stream import StreamLine, StreamRegister, line_from_plain, plain_line
 from rlexp.store.files import append_line_with, parse_json
-from rlexp.store.hash_chain import chained, read_chain
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.registers.hash_chain import chained, read_chain
 from rlexp.store.schemas import CANDIDATES
 
 

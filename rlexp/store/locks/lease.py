@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from filelock import FileLock, Timeout
 
 from rlexp.errors import HeldError, RecordError
-from rlexp.store import shared_leases
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import parse_json, read_file
+from rlexp.store.locks import shared_leases
 
 UNWRITABLE = frozenset({ENOSPC, EDQUOT, EROFS, EACCES, EPERM})
 """Error numbers of a folder that cannot be written; they do not mean that locks are missing."""

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from rlexp.errors import RecordError
 from rlexp.records.look import Look, LookRegister
 from rlexp.store.files import append_line_with, parse_json
-from rlexp.store.hash_chain import NOTHING, chained, content_of, head_bytes, read_chain
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.hash_chain import NOTHING, chained, content_of, head_bytes, read_chain
 from rlexp.store.schemas import LOOKS
 
 PATIENCE = 10.0

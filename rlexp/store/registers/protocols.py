@@ -19,9 +19,9 @@ from rlexp.records.registration import (
 )
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line_with, parse_json
-from rlexp.store.hash_chain import chained, read_chain
 from rlexp.store.layout import Layout
-from rlexp.store.lease import hold
+from rlexp.store.locks.lease import hold
+from rlexp.store.registers.hash_chain import chained, read_chain
 from rlexp.store.schemas import PROTOCOLS
 
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.records.ablation import Ablation
 from rlexp.store.files import read_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.ledger import publish_document
+from rlexp.store.registers.ledger import publish_document
 from rlexp.store.secrets import mask, secret_values
 
 

@@ -1,0 +1,1 @@
+"""Archives of experiments that verify themselves."""

@@ -1,0 +1,1 @@
+"""Chained registers: what was done, in an order that nobody can change unseen."""
