@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.config.config_files import check_yaml, parse_mapping
-from rlexp.errors import ConfigError, did_you_mean
+from rlexp.errors import ConfigError
 
 SCHEDULE = "schedule"
 """Key of a mapping that names a file, and of the version in a file."""
@@ -95,7 +95,7 @@ def _schedule_of(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
     if values is None:
         keys = [str(name) for name in content["values"]]
         raise ConfigError(
-            f"the schedule has no values for it{did_you_mean(key, keys)}; it has those of "
+            f"the schedule has no values for it; it has those of "
             f"{', '.join(keys) or 'nothing'}"
         )
     if not isinstance(steps, list) or not isinstance(values, list):
