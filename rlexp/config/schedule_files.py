@@ -95,8 +95,7 @@ def _schedule_of(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
     if values is None:
         keys = [str(name) for name in content["values"]]
         raise ConfigError(
-            f"the schedule has no values for it; it has those of "
-            f"{', '.join(keys) or 'nothing'}"
+            f"the schedule has no values for it; it has those of {', '.join(keys) or 'nothing'}"
         )
     if not isinstance(steps, list) or not isinstance(values, list):
         raise ConfigError("the steps and values of a schedule are lists: write [0, 10000]")

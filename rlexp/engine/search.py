@@ -272,7 +272,7 @@ class Search:
             steps = None if suggestion is None else suggestion.steps
             return Suggestion(self.question.enqueued[number - 1], steps)
         self.exhausted = suggestion is None
-        if suggestion is None or suggestion.parent is None:
+        if suggestion is None or suggestion.parent is None or suggestion.earlier:
             return suggestion
         # The tuner computes values from points of the unit cube. Those of a given configuration can
         # differ from it in the last digit there, and its run could not be continued.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rlexp.protocol.space import Space
+from rlexp.protocol.value_schedule import EarlierValues
 from rlexp.records.trial import Trial
 
 
@@ -12,13 +13,14 @@ from rlexp.records.trial import Trial
 class Suggestion:
     """A configuration to try: values of the parameters and environment steps.
 
-    `steps` is None for the full budget. `parent` is the number of the trial whose configuration
-    is run again with more steps, if any.
+    `steps` is None for the full budget. `parent` is the number of the trial whose runs are continued
+    with more steps, if any. They keep its configuration, or had the values `earlier` before.
     """
 
     parameters: Mapping[str, Any]
     steps: int | None = None
     parent: int | None = None
+    earlier: EarlierValues = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

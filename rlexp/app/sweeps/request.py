@@ -26,6 +26,7 @@ from rlexp.app.execution.request import (
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
+from rlexp.app.sweeps.populations import check_population
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
@@ -43,6 +44,7 @@ from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
@@ -144,14 +146,18 @@ class Configurer:
         check_compatibility([default], self.workspace, self.spaces, built, objectives)
 
     def configure(
-        self, number: int, parameters: Mapping[str, Any], steps: int | None
+        self,
+        number: int,
+        parameters: Mapping[str, Any],
+        steps: int | None,
+        earlier: EarlierValues = (),
     ) -> tuple[Configuration | None, str]:
         """The configuration of a trial; or None and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
             return replace(self.asked.experiment.default, label=label), ""
         try:
-            settings = self.asked.request.configure(parameters, steps)
+            settings = self.asked.request.configure(with_earlier(parameters, earlier), steps)
             keep_files(settings, self.asked.request.plain, self.asked.experiment.default)
             root, parts = validate(settings, self.workspace.allowed)
             configuration = configuration_of(ComposedConfiguration(settings, ()), root, parts)
@@ -202,7 +208,9 @@ class FolderLedger:
 
     def configure(self, number: int, suggestion: Suggestion) -> tuple[Configuration | None, str]:
         """See `Configurer.configure`."""
-        return self.configurer.configure(number, suggestion.parameters, suggestion.steps)
+        return self.configurer.configure(
+            number, suggestion.parameters, suggestion.steps, suggestion.earlier
+        )
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -410,6 +418,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     configuration = configuration_of(ComposedConfiguration(request.plain, ()), root, parts)
     _refuse_policies(request, configuration)
     check_sweep(request, workspace.allowed)
+    check_population(request, configuration, workspace)
     if root.failures == "worst":
         require_minimum([configuration])
     # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on

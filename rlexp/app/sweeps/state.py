@@ -31,8 +31,8 @@ from rlexp.store.streams import read_stream
 from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 
-FINITE_TUNER = "grid"
-"""The tuner with a finite number of suggestions, which depends on no trial."""
+FINITE_TUNERS = frozenset({"grid", "pbt", "pb2"})
+"""The tuners with a finite number of suggestions, which depends on no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def restore_sweep(
     clock = hours or (lambda: taken)
     sweeping = SweepSource(search, experiment.seeds, ledger, clock, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configuration) for t in trials])
-    if trials and short_name(sweep.tuner) == FINITE_TUNER:
+    if trials and short_name(sweep.tuner) in FINITE_TUNERS:
         # No record says that such a tuner has no suggestion left, so it is asked.
         search.exhausted = suggester.suggest([], len(trials)) is None
     sweeping.selection = read_selection(paths)
