@@ -40,6 +40,7 @@ def trial_line(trial: EndedTrial) -> str:
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 and not trial.imported else ""
     parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
+    default = default if trial.place is None else f" ({trial.place})"
     return f"trial {trial.number}{default} {trial.state}{value}{best}{reason}{parameters}"
 
 

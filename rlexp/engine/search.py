@@ -279,6 +279,11 @@ class Search:
         repeated = self.entries[suggestion.parent].proposal.parameters
         return replace(suggestion, parameters=repeated)
 
+    def place(self, number: int) -> str | None:
+        """Where a trial stands in a population, in words; None in other searches."""
+        name = getattr(self.suggester, "place", None)
+        return None if name is None else name(number)
+
     def visible(self, count: int) -> list[Trial]:
         """The first `count` trials as the tuner sees them."""
         trials = [e.trial for e in self.entries[:count] if e.trial is not None]

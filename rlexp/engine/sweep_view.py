@@ -23,7 +23,8 @@ class EndedTrial:
             printed when the trial ends, and says whether it was the best until then.
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
-        parameters: Values of the searched hyperparameters.
+        parameters: Values of the searched hyperparameters; in a population, the last ones.
+        place: The generation and member of a population, in words; None in other sweeps.
     """
 
     number: int
@@ -35,6 +36,7 @@ class EndedTrial:
     scores: tuple[float, ...] = ()
     imported: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ class Proposal:
         parents: The state from which each run continues, in order of the tuning seeds, None where
             a run begins at step 0; empty where all do.
         anew: Why runs begin at step 0 although the trial repeats another one.
+        changing: Whether values change while its runs train, by a schedule of a population.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Proposal:
     parent: int | None = None
     parents: tuple[Parent | None, ...] = ()
     anew: str | None = None
+    changing: bool = False
 
     def parent_of(self, position: int) -> Parent | None:
         """The state from which the run on a tuning seed continues, if any."""

@@ -1,6 +1,6 @@
 """Settings whose value changes at environment steps, as JSON values of a configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 STEPS = "steps"
@@ -20,6 +20,21 @@ def scheduled(steps: Sequence[int], values: Sequence[Any]) -> Any:
     if len(kept) == 1:
         return values[0]
     return {"shape": STEPS, "steps": [steps[i] for i in kept], "values": [values[i] for i in kept]}
+
+
+def changes(parts: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    """Whether one of these settings changes at steps.
+
+    Args:
+        parts: The parts of a configuration, by name.
+        keys: Dotted keys (`algorithm.gamma`); other keys are left out.
+    """
+    for key in keys:
+        group, dot, name = key.partition(".")
+        settings = parts.get(group)
+        if dot and isinstance(settings, Mapping) and is_scheduled(settings.get(name)):
+            return True
+    return False
 
 
 def with_earlier(parameters: Mapping[str, Any], earlier: EarlierValues) -> dict[str, Any]:

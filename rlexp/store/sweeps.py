@@ -13,7 +13,7 @@ from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, TUNED, Selection
 from rlexp.store.configurations import read_configuration
-from rlexp.store.files import append_line, parse_json, read_file, read_json
+from rlexp.store.files import append_line, parse_json, publish, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.ledger import publish_document
 from rlexp.store.schemas import TRIALS
@@ -151,6 +151,15 @@ def write_selection(paths: ExperimentPaths, selection: Selection) -> None:
     publish_document(paths, paths.selection, selection.plain(), trials=_trials_now(paths))
 
 
+def write_schedule(paths: ExperimentPaths, text: str) -> None:
+    """Write the schedule that a population came to; records hold it, too.
+
+    Raises:
+        OSError: The disk is full or fails.
+    """
+    publish(paths.schedule, text.encode())
+
+
 def _trials_now(paths: ExperimentPaths) -> Prefix | None:
     """Length and checksum of `trials.jsonl`; None where it is unreadable."""
     try:
@@ -239,15 +248,28 @@ def with_trials(
     )
     if selection is None:
         return grown
-    named = [selection.winner, *(f.number for f in selection.finalists)]
+    rivals = [] if selection.rival is None else [selection.rival.number]
+    named = [selection.winner, *rivals, *(f.number for f in selection.finalists)]
     if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
-    tuned = replace(by_number[selection.winner], label=TUNED)
     return replace(
         grown,
-        configurations=(default,) if selection.winner == DEFAULT else (tuned, default),
+        configurations=tuple(_tested(selection, by_number, default)),
         finalists=tuple(by_number[f.number] for f in selection.finalists),
     )
+
+
+def _tested(
+    selection: Selection, by_number: Mapping[int, Configuration], default: Configuration
+) -> Iterator[Configuration]:
+    """The configurations that run on test seeds, with their labels."""
+    for number in selection.tested:
+        if number == DEFAULT:
+            yield default
+            continue
+        rival = selection.rival
+        label = TUNED if rival is None or number == selection.winner else rival.label
+        yield replace(by_number[number], label=label)
 
 
 def _continued(

@@ -121,6 +121,15 @@ class PopulationSuggester:
     _parts: dict[int, Suggestion] = field(default_factory=dict)
     """Suggestions of the generation that follows `_history`: a cache."""
 
+    def place(self, number: int) -> str | None:
+        """The generation and member of a trial, in words; None for the default configuration."""
+        generation, member = self.population.locate(number)
+        if generation < 0:
+            return None
+        if generation == self.population.generations:
+            return f"member {member + 1} unchanged to the end"
+        return f"generation {generation + 1} of {self.population.generations}, member {member + 1}"
+
     def needs(self, number: int) -> int:
         """The trials of all earlier generations: generations are barriers."""
         generation, _ = self.population.locate(number)

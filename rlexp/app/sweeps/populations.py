@@ -12,7 +12,9 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.sweep import SweepPlan
-from rlexp.protocol.value_schedule import is_scheduled
+from rlexp.protocol.value_schedule import changes, is_scheduled
+from rlexp.records.selection import Selection
+from rlexp.store.sweeps import StoredTrial
 from rlexp.tuners.population import Population
 
 
@@ -120,6 +122,23 @@ def _misfits(plan: SweepPlan, population: Population) -> list[tuple[str, str]]:
     return misfits
 
 
+def best_schedule(selection: Selection, trials: Sequence[StoredTrial]) -> str | None:
+    """The text of the file with the best schedule of a population; None for other sweeps.
+
+    Args:
+        selection: The choice.
+        trials: All trials, by number.
+    """
+    for number in selection.tested:
+        trial = trials[number]
+        if trial.configuration is None:
+            continue
+        text = schedule_of(trial.configuration, tuple(trial.parameters))
+        if text is not None:
+            return text
+    return None
+
+
 def schedule_of(configuration: Configuration, keys: Sequence[str]) -> str | None:
     """The text of a schedule file with the searched values of a configuration; None without a change.
 
@@ -127,11 +146,11 @@ def schedule_of(configuration: Configuration, keys: Sequence[str]) -> str | None
         configuration: The configuration.
         keys: The searched parameters.
     """
+    if not changes(configuration.parts(), keys):
+        return None
     values = {key: _value_at(configuration, key) for key in keys}
     changing = [value for value in values.values() if is_scheduled(value)]
     steps = sorted({step for value in changing for step in value["steps"]})
-    if not steps:
-        return None
     return schedule_text(steps, {key: _row(value, steps) for key, value in values.items()})
 
 

@@ -184,11 +184,20 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         best=best,
         runs=sweeping.stage_runs(),
         steps=sum(spent.values()),
-        limits=describe_limits(search.question.plan, search.full_runs),
+        limits=describe_limits(search.question.plan, search.full_runs)
+        or (_generation(sweeping) if searching else ""),
         left=_left(sweeping, workers),
         winner=winner,
         parameters=None if shown is None else search.entries[shown].proposal.parameters,
     )
+
+
+def _generation(sweeping: SweepSource) -> str:
+    """The generation of a population that is trained now; empty in other sweeps."""
+    search = sweeping.search
+    unfinished = [e.proposal.number for e in search.entries if e.trial is None]
+    place = search.place(min(unfinished)) if unfinished else None
+    return "" if place is None else place.rpartition(", ")[0] or "fixed configurations"
 
 
 def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
@@ -217,6 +226,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             reason=trial_reason(entry),
             best=leads,
             imported=sweeping.search.recorded,
+            place=sweeping.search.place(trial.number),
         )
 
 

@@ -26,7 +26,7 @@ from rlexp.app.execution.request import (
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
-from rlexp.app.sweeps.populations import check_population
+from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration
@@ -51,7 +51,14 @@ from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
-from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, append_trial, write_selection
+from rlexp.store.sweeps import (
+    DEFAULT_LABEL,
+    StoredTrial,
+    append_trial,
+    read_trials,
+    write_schedule,
+    write_selection,
+)
 from rlexp.tuners import Suggester, Suggestion
 
 
@@ -68,6 +75,11 @@ class TimedSuggester:
     def needs(self, number: int) -> int:
         """See `Suggester.needs`."""
         return self.suggester.needs(number)
+
+    def place(self, number: int) -> str | None:
+        """Where a trial stands in a population, in words; None for other tuners."""
+        name = getattr(self.suggester, "place", None)
+        return None if name is None else name(number)
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
         """See `Suggester.suggest`; the time it takes is added up."""
@@ -241,7 +253,11 @@ class FolderLedger:
             self.note(f"trial {proposal.number} trains from step 0: {proposal.anew}")
 
     def choose(self, selection: Selection) -> None:
-        """Write the choice, which nothing changes afterwards."""
+        """Write the choice, which nothing changes afterwards, and the best schedule of a population."""
+        text = best_schedule(selection, read_trials(self.paths))
+        if text is not None:
+            # Before the choice: a crash in between only means that both are written again.
+            write_schedule(self.paths, text)
         write_selection(self.paths, selection)
 
     def suggestion_time(self, trained: float) -> SuggestionTime:

@@ -19,6 +19,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.protocol.value_schedule import changes
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import DEFAULT, Selection
@@ -270,6 +271,8 @@ def proposal_of(trial: StoredTrial) -> Proposal:
         parent=trial.parent,
         parents=trial.parents,
         anew=trial.anew,
+        changing=trial.configuration is not None
+        and changes(trial.configuration.parts(), trial.parameters),
     )
 
 
