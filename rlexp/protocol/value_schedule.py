@@ -37,6 +37,24 @@ def changes(parts: Mapping[str, Any], keys: Iterable[str]) -> bool:
     return False
 
 
+def whole_values(parts: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Searched values, with a schedule in the place of the last value where there is one.
+
+    Args:
+        parts: The parts of the configuration, by name.
+        parameters: The searched values; in a population, those of the last generation.
+    """
+    return {
+        key: _setting(parts, key) if changes(parts, [key]) else value
+        for key, value in parameters.items()
+    }
+
+
+def _setting(parts: Mapping[str, Any], key: str) -> Any:
+    group, _, name = key.partition(".")
+    return parts[group][name]
+
+
 def with_earlier(parameters: Mapping[str, Any], earlier: EarlierValues) -> dict[str, Any]:
     """The settings of a whole training, of which `parameters` are the values of the last part.
 

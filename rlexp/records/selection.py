@@ -11,6 +11,7 @@ TUNED = "tuned"
 
 
 SCHEDULE, FIXED = "best schedule", "best fixed"
+RIVALS = frozenset({SCHEDULE, FIXED})
 """Labels of the test runs of a rival."""
 
 
@@ -60,9 +61,10 @@ class Selection:
 
     @property
     def tested(self) -> tuple[int, ...]:
-        """The numbers of the trials that run on test seeds, without repetition."""
+        """The numbers of the trials that run on test seeds, without repetition; the default is last."""
         rivals = () if self.rival is None else (self.rival.number,)
-        return tuple(dict.fromkeys((self.winner, *rivals, DEFAULT)))
+        others = dict.fromkeys(n for n in (self.winner, *rivals) if n != DEFAULT)
+        return (*others, DEFAULT)
 
     def plain(self) -> dict[str, Any]:
         """The content of `selection.json`."""

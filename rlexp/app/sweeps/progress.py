@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import ceil, inf
 from pathlib import Path
+from typing import Any
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
@@ -23,6 +24,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan, directions
+from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.store.former_names import names_of
@@ -188,8 +190,15 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         or (_generation(sweeping) if searching else ""),
         left=_left(sweeping, workers),
         winner=winner,
-        parameters=None if shown is None else search.entries[shown].proposal.parameters,
+        parameters=None if shown is None else _whole_values(sweeping, shown),
     )
+
+
+def _whole_values(sweeping: SweepSource, number: int) -> Mapping[str, Any]:
+    """The searched values of a trial, with the schedules of a population."""
+    parameters = sweeping.search.entries[number].proposal.parameters
+    configuration = sweeping.configurations.get(number)
+    return parameters if configuration is None else whole_values(configuration.parts(), parameters)
 
 
 def _generation(sweeping: SweepSource) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
-from rlexp.records.selection import DEFAULT, TUNED, configuration_name
+from rlexp.records.selection import DEFAULT, RIVALS, TUNED, configuration_name
 from rlexp.reports.drawing.blocks import (
     Block,
     PointSeries,
@@ -301,11 +301,21 @@ def test_cell(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> Label
     """
     if evidence.phase is not Phase.TEST:
         return None
-    cells = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    cells = [c for c in of_sweep if c.members[0].configuration.label not in RIVALS]
     if sweep.selection is not None and sweep.selection.winner == DEFAULT:
         return cells[0] if cells else None
     matching = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
     return matching[0] if matching else None
+
+
+def rival_cell(sweep: SweepEvidence, evidence: Evidence) -> LabelTaskRuns | None:
+    """Test runs of the rival of the winner in a population; `None` without one."""
+    if evidence.phase is not Phase.TEST:
+        return None
+    of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    rivals = [c for c in of_sweep if c.members[0].configuration.label in RIVALS]
+    return rivals[0] if rivals else None
 
 
 def range_in_words(domain: Domain) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlexp.metrics.estimate import Estimate, declared_ends, largest_difference
 from rlexp.records.selection import DEFAULT, Selection
 from rlexp.reports.analysis.report_context import ReportContext
-from rlexp.reports.analysis.sweep_tables import by_number, test_cell
+from rlexp.reports.analysis.sweep_tables import by_number, rival_cell, test_cell
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
@@ -65,7 +65,7 @@ def assess_winner(
     sweep: SweepEvidence, selection: Selection, report: ReportContext
 ) -> WinnerAssessment:
     """Scores and optimism of the winner, from the records."""
-    trials = dict.fromkeys((selection.winner, DEFAULT))
+    trials = dict.fromkeys((selection.winner, DEFAULT, *selection.tested))
     measured = [m for trial in trials for m in measured_scores(sweep, report, trial)]
     scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
     tuning = scores.get(("tuning", selection.winner))
@@ -76,7 +76,9 @@ def assess_winner(
         measured=tuple(measured),
         optimism=gap,
         # If the default won, both sides would be the same runs.
-        improvement=None if len(trials) == 1 else _improvement(test, default, sweep, report),
+        improvement=None
+        if selection.winner == DEFAULT
+        else _improvement(test, default, sweep, report),
         model=_model(sweep),
     )
 
@@ -96,6 +98,8 @@ def measured_scores(
     cell = None
     if selection is not None and trial in {selection.winner, DEFAULT}:
         cell = test_cell(sweep, report.evidence, tuned=trial == selection.winner)
+    elif selection is not None and trial in selection.tested:
+        cell = rival_cell(sweep, report.evidence)
     if cell is not None:
         runs["test"] = (cell.planned, tuple(map(float, cell.scores)))
     for phase, (planned, scores) in runs.items():
