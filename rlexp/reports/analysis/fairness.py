@@ -7,7 +7,7 @@ from itertools import chain
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
-from rlexp.reports.analysis.sweep_tables import test_cell
+from rlexp.reports.analysis.sweep_tables import rival_cell, test_cell
 from rlexp.reports.drawing.blocks import Callout, Tone
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
@@ -27,6 +27,8 @@ def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
         return {}
     # A label is matched by its runs, because labels can be renamed and repeated in experiments.
     winners = [(test_cell(sweep, evidence, tuned=True), sweep) for sweep in evidence.sweeps]
+    # The rival in a population was found by the same sweep.
+    winners += [(rival_cell(sweep, evidence), sweep) for sweep in evidence.sweeps]
     defaults = [test_cell(sweep, evidence, tuned=False) for sweep in evidence.sweeps]
     spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):
