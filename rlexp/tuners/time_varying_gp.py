@@ -70,26 +70,44 @@ def fitted_kernel(rows: Array, targets: Array) -> Kernel:
     begin = np.array([0.0, 0.0, log(0.1), 0.1])
     bounds = [*LOG_BOUNDS, FORGETTING]
     result = minimize(
-        lambda x: _negative_likelihood(_kernel(x), rows, targets),
+        lambda x: negative_likelihood(kernel_of(x), rows, targets),
         begin,
+        jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": 100},
     )
-    return _kernel(result.x)
+    return kernel_of(result.x)
 
 
-def _kernel(x: Sequence[float] | Array) -> Kernel:
+def kernel_of(x: Sequence[float] | Array) -> Kernel:
+    """The kernel of log σ², log ℓ, the logarithm of the noise, and ε."""
     variance, length, noise = np.exp(np.asarray(x[:3], dtype=np.float64))
     return Kernel(float(variance), float(length), float(x[3]), float(noise))
 
 
-def _negative_likelihood(kernel: Kernel, rows: Array, targets: Array) -> float:
+def negative_likelihood(kernel: Kernel, rows: Array, targets: Array) -> tuple[float, Array]:
+    """The negative logarithm of the marginal likelihood, up to a constant, and its gradient (4,).
+
+    The gradient is that by log σ², log ℓ, the logarithm of the noise, and ε (Rasmussen and Williams
+    2006, equation 5.9).
+    """
     from scipy.linalg import cho_solve
 
     factor = np.linalg.cholesky(kernel.of_data(rows))
     weights = cho_solve((factor, True), targets)
-    return float(targets @ weights / 2 + np.log(np.diag(factor)).sum())
+    value = float(targets @ weights / 2 + np.log(np.diag(factor)).sum())
+    inner = cho_solve((factor, True), np.eye(len(rows))) - np.outer(weights, weights)
+    signal = kernel.between(rows, rows)
+    squares = ((rows[:, None, 1:] - rows[None, :, 1:]) ** 2).sum(axis=-1)
+    ages = np.abs(rows[:, None, 0] - rows[None, :, 0])
+    slopes = (
+        signal,
+        signal * squares / kernel.length**2,
+        kernel.noise * np.eye(len(rows)),
+        signal * (-ages / 2) / (1 - kernel.forgetting),
+    )
+    return value, np.array([(inner * slope).sum() / 2 for slope in slopes])
 
 
 def exploration_weight(count: int) -> float:

@@ -1,11 +1,13 @@
 """Sweeps of populations whose runs follow a formula: schedules, barriers, kills and what they gain."""
 
 import random
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import pytest
-from in_full import IN_FULL
+from in_full import long
 from simulated_sweeps import EVERY, STEPS, World, plan
 
 from rlexp.protocol.seeds import Phase, SeedPlan
@@ -16,9 +18,16 @@ from rlexp.records.selection import FIXED
 from rlexp.tuners import Tuner
 from rlexp.tuners.pb2 import PB2
 from rlexp.tuners.pbt import PBT
+from rlexp.tuners.time_varying_gp import (
+    TimeVaryingData,
+    best_point,
+    kernel_of,
+    negative_likelihood,
+)
 
 SPACE = Space(parameters=(Parameter(key="algorithm.x", domain=Real(0.05, 1.0, scale="log")),))
-SIZE, GENERATIONS = 8, 10
+SIZES, GENERATIONS = {"pbt": 8, "pb2": 4}, 10
+SIZE = SIZES["pbt"]
 POPULATIONS: dict[str, Tuner] = {
     "pbt": PBT(
         population=SIZE,
@@ -29,11 +38,14 @@ POPULATIONS: dict[str, Tuner] = {
         fixed=True,
     ),
     "pb2": PB2(
-        population=SIZE, generations=GENERATIONS, quantile=0.25, fixed=True, most_rows=1000
+        population=SIZES["pb2"],
+        generations=GENERATIONS,
+        quantile=0.25,
+        fixed=True,
+        most_rows=1000,
     ),
 }
-TRIALS = 1 + SIZE * (GENERATIONS + 1)
-SEEDS = range(20) if IN_FULL else range(6)
+SEEDS = range(20)
 
 
 def value_at(x: Any, step: int) -> float:
@@ -44,19 +56,24 @@ def value_at(x: Any, step: int) -> float:
     return float(begun[-1])
 
 
-def drifting(x: Any, spec: RunSpec) -> float:
-    """The mean gain over a training whose best value falls from 0.9 to 0.1, with noise of the seed."""
+def drifting(x: Any, spec: RunSpec, first: float = 0.9, last: float = 0.1) -> float:
+    """The mean gain over a training whose best value moves from one to another, with noise of the seed."""
     steps = range(0, spec.budget["steps"], EVERY)
-    best = [0.9 - 0.8 * step / (STEPS - EVERY) for step in steps]
+    best = [first + (last - first) * step / (STEPS - EVERY) for step in steps]
     gains = [1 - (value_at(x, step) - b) ** 2 for step, b in zip(steps, best, strict=True)]
     noise = random.Random(f"{spec.phase} {spec.root} {spec.seed} {spec.budget['steps']}")
     return sum(gains) / len(gains) + noise.gauss(0, 0.01)
 
 
+def trials_of(tuner: str) -> int:
+    """The number of trials of a population."""
+    return 1 + SIZES[tuner] * (GENERATIONS + 1)
+
+
 def world(tuner: str = "pbt", seed: int = 0, **changes: Any) -> World:
     """A sweep of a population on the drifting problem."""
     seeds = SeedPlan(root=seed, tuning=2, selection=2, test=5)
-    settings = {"trials": TRIALS, "allocation": "two_stage", "promoted": 0.08, **changes}
+    settings = {"trials": trials_of(tuner), "allocation": "two_stage", "promoted": 0.08, **changes}
     return World(
         plan=plan(**settings),
         tuner=POPULATIONS[tuner],
@@ -81,14 +98,14 @@ def gain_over_the_best_constant(tuner: str, seed: int) -> float:
     return mine - max(fmean(drifting(x, spec) for spec in specs) for x in constants)
 
 
-@pytest.mark.parametrize("tuner", POPULATIONS)
+@pytest.mark.parametrize("tuner", ["pbt", pytest.param("pb2", marks=long)])
 def test_a_population_beats_the_best_constant(tuner: str) -> None:
     """Where the best value drifts, schedules gain more than two standard errors over every constant."""
     gains = [gain_over_the_best_constant(tuner, seed) for seed in SEEDS]
     assert fmean(gains) > 2 * stdev(gains) / len(gains) ** 0.5 > 0
 
 
-@pytest.mark.parametrize("tuner", POPULATIONS)
+@pytest.mark.parametrize("tuner", ["pbt", pytest.param("pb2", marks=long)])
 def test_workers_and_kills_change_nothing(tuner: str) -> None:
     """One worker, eight workers, and commands that are killed again and again end equally."""
     whole = world(tuner)
@@ -100,7 +117,7 @@ def test_workers_and_kills_change_nothing(tuner: str) -> None:
         killed.run(workers=3, order=order, cut=15)
     killed.run(workers=3, order=99)
     assert whole.outcome() == parallel.outcome() == killed.outcome()
-    assert TRIALS == len(whole.outcome()["trials"])
+    assert trials_of(tuner) == len(whole.outcome()["trials"])
 
 
 def test_a_generation_begins_when_the_one_before_has_ended() -> None:
@@ -135,6 +152,7 @@ def test_a_segment_continues_its_parent() -> None:
 def test_the_schedule_is_tested_beside_the_best_fixed_configuration() -> None:
     """Test seeds compare the winner, the best fixed configuration at equal cost, and the default."""
     sweep = world()
+    sweep.score = partial(drifting, first=0.35, last=0.05)
     sweeping = sweep.run(workers=4, order=0)
     selection = sweeping.selection
     assert selection is not None
@@ -176,3 +194,36 @@ def test_failing_members_are_replaced() -> None:
     failed = [n for n, state in states.items() if state == "failed"]
     assert failed
     assert all(p.parent not in failed for p in proposals.values())
+
+
+def test_the_process_finds_what_gains_most() -> None:
+    """With many rows of a known optimum that drifts, the proposed point is near the latest optimum."""
+    random_numbers = np.random.default_rng(1)
+    generations = np.repeat(np.arange(1.0, 9.0), 8)
+    points = random_numbers.random((64, 1))
+    optimum = 0.2 + 0.05 * generations
+    data = TimeVaryingData(
+        generations=generations,
+        levels=np.zeros(64),
+        gains=-((points[:, 0] - optimum) ** 2),
+        points=points,
+    )
+    found = best_point(
+        data, generation=9, level=0.0, assigned=np.zeros((0, 1)), random=random_numbers
+    )
+    assert abs(found[0] - 0.625) < 0.1
+
+
+def test_the_gradient_of_the_likelihood_is_right() -> None:
+    """The gradient equals differences of the likelihood."""
+    random_numbers = np.random.default_rng(2)
+    rows = np.column_stack([np.arange(12.0) // 3, random_numbers.random((12, 2))])
+    targets = random_numbers.standard_normal(12)
+    x = np.array([0.3, -0.5, -1.0, 0.2])
+    _, gradient = negative_likelihood(kernel_of(x), rows, targets)
+    for i in range(4):
+        ends = [
+            negative_likelihood(kernel_of(x + sign * 1e-6 * np.eye(4)[i]), rows, targets)[0]
+            for sign in (1, -1)
+        ]
+        assert abs((ends[0] - ends[1]) / 2e-6 - gradient[i]) < 1e-5
