@@ -137,7 +137,8 @@ def best_point(
     dimensions = data.points.shape[1]
     starts = random.random((RESTARTS, dimensions))
     if len(data.gains) < 2:
-        return starts[0]
+        drawn: Array = starts[0]
+        return drawn
     scale = _Scale.of(data)
     rows = np.column_stack([data.generations, scale.levels(data.levels), data.points])
     targets = scale.gains(data.gains)
@@ -192,7 +193,7 @@ class _Bound:
         weights = cho_solve((factor, True), targets)
         # The deviation falls where another member will be, although its gain is not known yet.
         known = np.concatenate([rows, others])
-        wide = np.linalg.cholesky(kernel.of_data(known))
+        wide: Array = np.linalg.cholesky(kernel.of_data(known))
         return cls(kernel, rows, weights, known, wide, fixed, exploration_weight(len(rows)))
 
     def at(self, point: Array) -> float:
@@ -205,13 +206,14 @@ class _Bound:
             self.factor, self.kernel.between(self.known, row)[:, 0], lower=True
         )
         variance = max(self.kernel.variance - float(explained @ explained), 0.0)
-        return mean + (self.beta * variance) ** 0.5
+        return mean + float((self.beta * variance) ** 0.5)
 
     def climbed(self, starts: Array) -> Array:
         """The best point that is reached from starting points of shape (k, d)."""
         from scipy.optimize import minimize
 
-        best, height = starts[0], -np.inf
+        best: Array = starts[0]
+        height = -np.inf
         for start in starts:
             found = minimize(
                 lambda x: -self.at(x),
