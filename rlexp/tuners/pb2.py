@@ -18,6 +18,8 @@ from rlexp.tuners.population import (
 )
 from rlexp.tuners.time_varying_gp import TimeVaryingData, best_point
 
+LARGEST = 1e300
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PB2:
@@ -72,11 +74,16 @@ class PB2:
         point = best_point(
             gains_of(exploration, self.most_rows),
             generation=exploration.generation,
-            level=source.values[0],
+            level=_limited(source.values[0]),
             assigned=np.array(assigned).reshape(-1, dimensions),
             random=exploration.random,
         )
         return space.decode(point.tolist())
+
+
+def _limited(score: float) -> float:
+    """A score whose differences are finite."""
+    return min(max(score, -LARGEST), LARGEST)
 
 
 def gains_of(exploration: Exploration, most: int) -> TimeVaryingData:
@@ -97,9 +104,9 @@ def gains_of(exploration: Exploration, most: int) -> TimeVaryingData:
         # Nothing tells the score before the first step: there, the first part has no row.
         if parent is None:
             continue
-        before = history[parent].values[0]
+        before, after = (_limited(t.values[0]) for t in (history[parent], trial))
         point = unit_values(exploration.space, trial.parameters)
-        rows.append((generation, before, trial.values[0] - before, point))
+        rows.append((generation, before, after - before, point))
     kept = rows[-most:]
     dimensions = len(exploration.space.parameters)
     return TimeVaryingData(

@@ -161,8 +161,11 @@ class _Scale:
     @classmethod
     def of(cls, data: TimeVaryingData) -> "_Scale":
         low, high = float(data.levels.min()), float(data.levels.max())
-        deviation = float(data.gains.std())
-        return cls(low, (high - low) or 1.0, float(data.gains.mean()), deviation or 1.0)
+        # Squares of the largest scores would overflow.
+        unit = float(np.abs(data.gains).max()) or 1.0
+        shares = data.gains / unit
+        deviation = unit * float(shares.std())
+        return cls(low, (high - low) or 1.0, unit * float(shares.mean()), deviation or 1.0)
 
     def levels(self, levels: Array) -> Array:
         return (levels - self.low) / self.width
@@ -193,7 +196,7 @@ class _Bound:
         weights = cho_solve((factor, True), targets)
         # The deviation falls where another member will be, although its gain is not known yet.
         known = np.concatenate([rows, others])
-        wide: Array = np.linalg.cholesky(kernel.of_data(known))
+        wide = np.linalg.cholesky(kernel.of_data(known)).astype(np.float64)
         return cls(kernel, rows, weights, known, wide, fixed, exploration_weight(len(rows)))
 
     def at(self, point: Array) -> float:
