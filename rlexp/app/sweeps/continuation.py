@@ -162,6 +162,14 @@ def describe_continuation(experiment: Experiment, workspace: Workspace) -> str |
     reason = obstacle(experiment.default, workspace)
     if reason is not None:
         return f"runs with more steps begin at step 0: {reason}"
+    built = build(sweep.tuner, "tuner", workspace.allowed)
+    if hasattr(built, "members"):
+        population = built.members(experiment.default.budget.steps)
+        fixed = ", and the first members unchanged to the end" if population.fixed else ""
+        return (
+            f"{population.size} members in {population.generations} generations of "
+            f"{population.interval:,} steps, each from the state of its parent{fixed}"
+        )
     return "a run with more steps continues the run with fewer steps from its state"
 
 
