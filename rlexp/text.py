@@ -170,6 +170,10 @@ def format_cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+MOST_VALUES = 5
+"""Values of a schedule that are shown on a line."""
+
+
 def format_parameters(parameters: Mapping[str, Any]) -> str:
     """Hyperparameters on one line (`gamma=0.958 learning_rate=0.00124`).
 
@@ -186,6 +190,13 @@ def format_parameters(parameters: Mapping[str, Any]) -> str:
 def _parameter_value(value: Any) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:.{SIGNIFICANT}g}"
+    if isinstance(value, Mapping) and value.get("shape") == "steps":
+        # A schedule: its values in their order, and how many are left out.
+        values = [_parameter_value(each) for each in value["values"]]
+        shown = (
+            values if len(values) <= MOST_VALUES else [*values[: MOST_VALUES - 2], "…", values[-1]]
+        )
+        return "→".join(shown)
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

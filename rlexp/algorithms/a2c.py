@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.on_policy import OnPolicy
 from rlexp.algorithms.ranges import CountOrAll, NonNegative, Positive
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ class A2C(OnPolicy):
 
     identity: ClassVar = Identity("algorithm", "a2c")
 
-    ent_coef: NonNegative
+    ent_coef: Stepped[NonNegative]
     """Weight of the entropy bonus in the loss."""
-    vf_coef: NonNegative
+    vf_coef: Stepped[NonNegative]
     """Weight of the value loss."""
-    max_grad_norm: Positive
+    max_grad_norm: Stepped[Positive]
     """Largest norm of a gradient."""
     rms_prop_eps: Positive
     """Epsilon of RMSprop."""

@@ -39,6 +39,13 @@ class ARS(LibraryAlgorithm):
     """Number of episodes that evaluate a direction."""
 
     def __post_init__(self) -> None:
+        """Refuse more best directions than directions, and values that change at given steps."""
+        for name in self.step_schedules():
+            raise ConfigError(
+                f"algorithm.{name}: ARS has no rollouts between which a value could change: give it "
+                "a number or a linear schedule",
+                key=f"algorithm.{name}",
+            )
         if self.n_top is not None and self.n_top > self.n_delta:
             raise ConfigError(
                 f"algorithm.n_top={self.n_top} is more than algorithm.n_delta={self.n_delta}: "

@@ -8,6 +8,7 @@ from rlexp.algorithms.compiled.off_policy import check_compiled_replay
 from rlexp.algorithms.library import check_one_network
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class CompiledDQN(CompiledAlgorithm, DeepQLearning):
     network: ClassVar[tuple[str, ...]] = ("activation_fn", "net_arch")
     counterpart: ClassVar[str] = "dqn"
 
-    max_grad_norm: Positive
+    max_grad_norm: Stepped[Positive]
     """Largest norm of a gradient."""
     twin: dict[str, Any] | None
     """Your own twin of the task (`_target_` and settings); null takes the twin of rlexp."""

@@ -7,6 +7,7 @@ from rlexp.algorithms.compiled.algorithm import CompiledAlgorithm
 from rlexp.algorithms.compiled.off_policy import check_compiled_replay
 from rlexp.algorithms.off_policy import OffPolicy
 from rlexp.algorithms.ranges import Count, Share, TargetEntropy, Temperature
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class CompiledSAC(CompiledAlgorithm, OffPolicy):
     network: ClassVar[tuple[str, ...]] = ("activation_fn", "n_critics", "net_arch")
     counterpart: ClassVar[str] = "sac"
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
     target_update_interval: Count
     """Gradient steps between two updates of the target network."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import OffPolicyActorCritic
 from rlexp.algorithms.ranges import Share
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class DDPG(OffPolicyActorCritic):
 
     identity: ClassVar = Identity("algorithm", "ddpg")
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
 
     @staticmethod

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class DQN(DeepQLearning):
 
     identity: ClassVar = Identity("algorithm", "dqn")
 
-    max_grad_norm: Positive
+    max_grad_norm: Stepped[Positive]
     """Largest norm of a gradient."""
 
     @staticmethod

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from rlexp.algorithms import Algorithm, shown_name
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
-from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
+from rlexp.algorithms.schedules import (
+    HyperparameterSchedule,
+    Scheduled,
+    StepSchedule,
+    first_value,
+    in_library_terms,
+)
 from rlexp.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -54,6 +60,11 @@ class LibraryAlgorithm:
     def length_settings(self) -> tuple[str, ...]:
         """The settings whose effect depends on the length of training: schedules that change."""
         return tuple(f.name for f in fields(self) if _changes(getattr(self, f.name)))
+
+    def step_schedules(self) -> dict[str, StepSchedule[Any]]:
+        """The hyperparameters that change at given steps, by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: v for name, v in values.items() if isinstance(v, StepSchedule)}
 
     def restarted(self, share: float) -> Self:
         """The algorithm whose schedules begin again after a fraction of training, in [0, 1).
@@ -164,7 +175,8 @@ def _in_library_terms(value: Any, shape: tuple[int, ...]) -> Any:
         return in_library_terms(value)
     if isinstance(value, ExplorationNoise):
         return make_action_noise(value, shape)
-    return value
+    # The training sets the later values itself, between two rollouts.
+    return first_value(value)
 
 
 def _check_spaces(member: Algorithm, policy: str, environment: "VecEnv") -> None:

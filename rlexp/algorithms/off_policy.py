@@ -9,13 +9,14 @@ from rlexp.algorithms.ranges import (
     Count,
     CountOrAll,
     Discount,
+    NonNegative,
     Share,
     TargetEntropy,
     Temperature,
     TrainFrequency,
     ZeroOrMore,
 )
-from rlexp.algorithms.schedules import HyperparameterSchedule
+from rlexp.algorithms.schedules import HyperparameterSchedule, Stepped, StepSchedule
 from rlexp.errors import ConfigError
 
 
@@ -29,7 +30,7 @@ class OffPolicy(LibraryAlgorithm):
     """Steps of uniform random actions before learning starts."""
     batch_size: Count
     """Transitions in a minibatch."""
-    gamma: Discount
+    gamma: Stepped[Discount]
     """Discount factor, per step."""
     train_freq: TrainFrequency
     """Steps between two updates, or a number and unit: `[1, episode]`."""
@@ -72,7 +73,7 @@ class DeepQLearning(OffPolicy):
 
     actions: ClassVar[tuple[str, ...]] = ("Discrete",)
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
     target_update_interval: Count
     """Steps between two updates of the target network."""
@@ -132,7 +133,7 @@ class OffPolicyActorCritic(OffPolicy):
 class MaximumEntropy(OffPolicyActorCritic):
     """SAC and its variants: a stochastic actor that maximises return and entropy."""
 
-    ent_coef: Temperature
+    ent_coef: Temperature | StepSchedule[NonNegative]
     """Weight of entropy against return: fixed, `auto` (learned) or `auto_0.1` (learned, from 0.1)."""
     target_entropy: TargetEntropy
     """Entropy that a learned `ent_coef` aims at, in nats; `auto` is minus the action dimension."""

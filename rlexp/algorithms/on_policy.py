@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rlexp.algorithms.library import LibraryAlgorithm
 from rlexp.algorithms.ranges import Count, Discount, NonNegative, Positive
-from rlexp.algorithms.schedules import Scheduled
+from rlexp.algorithms.schedules import Scheduled, Stepped
 from rlexp.errors import ConfigError
 
 
@@ -17,9 +17,9 @@ class OnPolicy(LibraryAlgorithm):
 
     n_steps: Count
     """Steps collected in each environment between two updates."""
-    gamma: Discount
+    gamma: Stepped[Discount]
     """Discount factor, per step."""
-    gae_lambda: Discount
+    gae_lambda: Stepped[Discount]
     """Lambda of generalised advantage estimation, bias against variance; 1 is Monte Carlo."""
     normalize_advantage: bool
     """Whether advantages are scaled to mean 0 and deviation 1."""
@@ -59,11 +59,11 @@ class ClippedPolicyGradient(OnPolicy):
     """How far the probability ratio may leave 1; a number or a schedule."""
     clip_range_vf: Scheduled | None
     """How far a value may move in an update, in units of return; null does not clip."""
-    ent_coef: NonNegative
+    ent_coef: Stepped[NonNegative]
     """Weight of the entropy bonus in the loss."""
-    vf_coef: NonNegative
+    vf_coef: Stepped[NonNegative]
     """Weight of the value loss."""
-    max_grad_norm: Positive
+    max_grad_norm: Stepped[Positive]
     """Largest norm of a gradient."""
     target_kl: Positive | None
     """KL divergence at which the epochs of an update stop early; null never stops them."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class QRDQN(DeepQLearning):
 
     identity: ClassVar = Identity("algorithm", "qrdqn")
 
-    max_grad_norm: Positive | None
+    max_grad_norm: Stepped[Positive] | None
     """Largest norm of a gradient; null does not clip."""
 
     @staticmethod

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count, Share
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class SAC(MaximumEntropy):
 
     identity: ClassVar = Identity("algorithm", "sac")
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
     target_update_interval: Count
     """Gradient steps between two updates of the target network."""

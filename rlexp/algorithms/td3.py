@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import OffPolicyActorCritic
 from rlexp.algorithms.ranges import Count, NonNegative, Share
+from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ class TD3(OffPolicyActorCritic):
 
     identity: ClassVar = Identity("algorithm", "td3")
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
     policy_delay: Count
     """Critic updates for each update of the actor."""
-    target_policy_noise: NonNegative
+    target_policy_noise: Stepped[NonNegative]
     """Deviation of the noise that smooths the target policy."""
-    target_noise_clip: NonNegative
+    target_noise_clip: Stepped[NonNegative]
     """Largest size of that noise."""
 
     @staticmethod

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count, Share, ZeroOrMore
+from rlexp.algorithms.schedules import Stepped
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
@@ -21,7 +22,7 @@ class TQC(MaximumEntropy):
 
     identity: ClassVar = Identity("algorithm", "tqc")
 
-    tau: Share
+    tau: Stepped[Share]
     """How far a target network moves towards its network at an update; 1 copies it."""
     target_update_interval: Count
     """Gradient steps between two updates of the target network."""

@@ -18,6 +18,8 @@ LARGE = 100_000_000
 """Size of a replay buffer, in bytes, from which on the plan prints it."""
 MOST_STEPS = 4
 """Longest list of steps that is printed in full."""
+POPULATIONS = frozenset({"pbt", "pb2"})
+"""The tuners whose sweeps test a rival beside the winner."""
 
 
 def run_plan_lines(plan: RunPlan) -> Iterator[str]:
@@ -121,8 +123,10 @@ def _seeds_in_words(plan: SweepOutline) -> str:
         else "the best trial wins"
     )
     seeds = plan.test_seeds
+    # The best schedule and the best fixed configuration of a population are tested, too.
+    winner = "winner, rival" if plan.tuner in POPULATIONS else "winner"
     tests = (
-        f"winner and default on {format_count(seeds, 'test seed')}{on_tasks}"
+        f"{winner} and default on {format_count(seeds, 'test seed')}{on_tasks}"
         if seeds
         else "no test seeds"
     )

@@ -35,6 +35,7 @@ from rlexp.config.overrides import (
     quoted,
     split_override,
 )
+from rlexp.config.schedule_files import with_schedules
 from rlexp.config.study_file import LabelledWords, read_words
 from rlexp.errors import ConfigError, did_you_mean, names_near
 from rlexp.protocol.budget import evaluation_interval
@@ -160,7 +161,17 @@ def compose(overrides: Sequence[str], folder: Path) -> list[ComposedConfiguratio
         return [_plain(c) for c in compose_cells(expand(overrides, folder), folder, reading)]
 
     composed = compose_once("run", overrides, folder, compose_all)
-    return [_from_plain(configuration) for configuration in composed]
+    return [_with_files(_from_plain(configuration), folder) for configuration in composed]
+
+
+def _with_files(composed: ComposedConfiguration, folder: Path) -> ComposedConfiguration:
+    """The configuration with the content of the schedule files that it names."""
+    # After the cache, which does not know these files.
+    try:
+        return replace(composed, plain=with_schedules(composed.plain, folder))
+    except ConfigError as error:
+        prefix = composed.cell.error_prefix if composed.cell else ""
+        raise error.rephrased(f"{prefix}{error}") from error
 
 
 def _plain(composed: ComposedConfiguration) -> dict[str, Any]:

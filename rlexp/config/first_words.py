@@ -124,6 +124,7 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
             _of_hydra,
             _of_optuna,
             _whole_section,
+            _sweep_method,
             _other_name,
             _unknown_task,
             _foreign_value,
@@ -300,6 +301,13 @@ def _whole_section(word: TypedWord) -> Mistake | None:
         inner = "tuning"
     advice = f"type {typed(f'{key}.{inner}', value, word.folder)}"
     return Mistake(f"{word.text}: {key} is a section", key, advice, "wrong_type")
+
+
+def _sweep_method(word: TypedWord) -> Mistake | None:
+    """What proposes the trials of a sweep is its tuner, also where it trains a population."""
+    if word.key != "sweep.method":
+        return None
+    return Mistake("unknown key 'sweep.method'", word.key, f"type tuner={word.value or 'pbt'}")
 
 
 def _other_name(word: TypedWord) -> Mistake | None:

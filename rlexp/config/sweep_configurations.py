@@ -4,7 +4,7 @@ Hydra composes once for each combination of groups, which takes long; values are
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rlexp.config.compose import STEPS_KEY, hydra_session, resolve, unknown_key
 from rlexp.config.composition_cache import compose_once
 from rlexp.config.config_files import Reading
 from rlexp.config.overrides import FREE_FORM_KEYS
+from rlexp.config.schedule_files import with_schedules
 
 ENTRY = "sweep_entry"
 SWEEP_KEYS = ("sweep", "tuner", "pruner")
@@ -67,7 +68,9 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
         return {"settings": composed[0].settings, "choices": composed[0].choices}
 
     plain = compose_once(ENTRY, overrides, folder, compose_plain)
-    return composed[0] if composed else Composition(plain["settings"], plain["choices"])
+    made = composed[0] if composed else Composition(plain["settings"], plain["choices"])
+    # After the cache, which does not know the files of schedules.
+    return replace(made, settings=with_schedules(dict(made.settings), folder))
 
 
 def _compose(overrides: Sequence[str], folder: Path, reading: Reading) -> Composition:
@@ -108,7 +111,8 @@ class Configurations:
         chosen = {group: values[group] for group in self.groups if group in values}
         dotted = [(key, value) for key, value in values.items() if key not in self.groups]
         more = [] if steps is None else [(STEPS_KEY, steps)]
-        return self.composition(chosen).with_values([*dotted, *more])
+        settings = self.composition(chosen).with_values([*dotted, *more])
+        return with_schedules(settings, self.folder)
 
     def started_from(self, options: Mapping[str, str]) -> "Configurations":
         """The same configurations, with other options in the default configuration."""

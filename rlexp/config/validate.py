@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from rlexp.algorithms.schedules import StepSchedule
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
@@ -34,6 +35,9 @@ RANGE_ERRORS = {
     "finite_number",
 }
 MISSING_ERRORS = {"missing", "missing_argument", "missing_keyword_only_argument"}
+TYPE_ERRORS = {"float_type", "int_type", "bool_type", "string_type"}
+STEPS = "steps"
+"""The word for the form of a schedule by steps."""
 UNKNOWN_KEY_ERRORS = {"unexpected_keyword_argument", "extra_forbidden"}
 CHOICE_ERRORS = {"literal_error", "enum"}
 QUOTED = re.compile(r"'([^']*)'")
@@ -352,7 +356,7 @@ def _explain_problems(
     For a union, pydantic reports a problem for every member. Problems of range, if any, say most.
     """
     places: dict[tuple[Any, ...], list[Any]] = {}
-    for item in problems:
+    for item in _of_meant_forms(problems, settings):
         places.setdefault(_location(item, settings), []).append(item)
     mistakes = []
     for location, items in places.items():
@@ -363,6 +367,55 @@ def _explain_problems(
         text = " or ".join([first, *others])
         mistakes.append(explained[0].rephrased(text))
     return mistakes
+
+
+def _of_meant_forms(problems: Sequence[Any], settings: Any) -> list[Any]:
+    """The problems without those of forms of a setting that its word for the form rules out.
+
+    A mapping may have one of several forms (`shape: steps`), and pydantic reports a problem for each.
+    """
+    forms: dict[tuple[Any, ...], set[Any]] = {}
+    others: dict[tuple[Any, ...], set[Any]] = {}
+    for item in problems:
+        place = item["loc"][:-2]
+        if item["type"] == "literal_error" and place and _is_form(item["loc"], settings):
+            forms.setdefault(place, set()).add(item["loc"][-2])
+    for place, ruled_out in forms.items():
+        members = {i["loc"][len(place)] for i in problems if _is_inside(i, place)}
+        others[place] = members - ruled_out
+    return [item for item in problems if not _is_ruled_out(item, forms, others)]
+
+
+def _is_form(location: Sequence[Any], settings: Any) -> bool:
+    """Whether the last part but one of a location names a form, and not a key of the settings."""
+    node = settings
+    for part in location[:-2]:
+        inside = isinstance(node, Mapping) and part in node
+        node = node[part] if inside else None
+    return isinstance(node, Mapping) and location[-2] not in node
+
+
+def _is_inside(item: Any, place: tuple[Any, ...]) -> bool:
+    """Whether a problem is one of a mapping of one of the forms at a place."""
+    location, depth = item["loc"], len(place)
+    of_mapping = len(location) > depth + 1 or item["type"] == "value_error"
+    return of_mapping and len(location) > depth and tuple(location[:depth]) == place
+
+
+def _is_ruled_out(
+    item: Any,
+    forms: Mapping[tuple[Any, ...], set[Any]],
+    others: Mapping[tuple[Any, ...], set[Any]],
+) -> bool:
+    location = item["loc"]
+    for place, ruled_out in forms.items():
+        if tuple(location[: len(place)]) != place or len(location) <= len(place):
+            continue
+        # Where no form is meant, the word for the form is the mistake.
+        if others[place]:
+            return location[len(place)] not in others[place]
+        return location[len(place)] not in ruled_out or item["type"] != "literal_error"
+    return False
 
 
 def _location(item: Any, settings: Any) -> tuple[Any, ...]:
@@ -397,6 +450,14 @@ def _explain_problem(
         )
     if item["type"] == "value_error":
         return _class_error(item, path)
+    return _value_error(item, path, kind)
+
+
+def _value_error(item: Any, path: str, kind: type) -> ConfigError:
+    """The error of a value of another type, out of its range, or that is no choice."""
+    given = item["input"]
+    if isinstance(given, Mapping) and given.get("shape") == STEPS and item["type"] in TYPE_ERRORS:
+        return _constant_error(path, kind)
     message = str(item["msg"])
     text = f"{path}={json.dumps(item['input'])}: {_in_words(message)}"
     if item["type"] in RANGE_ERRORS:
@@ -406,6 +467,19 @@ def _explain_problem(
         values = QUOTED.findall(str(item["ctx"]["expected"]))
         return ConfigError(text, code="unknown_value", key=path, allowed=values)
     return ConfigError(text, code="wrong_type", key=path)
+
+
+def _constant_error(path: str, kind: type) -> ConfigError:
+    """The error of a schedule for a setting that has one value for the whole training."""
+    changing = [f.name for f in fields(kind) if _may_change(f.type)] if is_dataclass(kind) else []
+    text = f"{path} cannot change while a run trains: give it one value"
+    names = f"; these settings can change: {', '.join(changing)}" if changing else ""
+    return ConfigError(f"{text}{names}", code="wrong_type", key=path, allowed=changing)
+
+
+def _may_change(kind: Any) -> bool:
+    """Whether a type takes a schedule by steps."""
+    return get_origin(kind) is StepSchedule or any(map(_may_change, get_args(kind)))
 
 
 def _in_words(message: str) -> str:
@@ -419,7 +493,9 @@ def _class_error(item: Any, path: str) -> ConfigError:
     text = str(item["msg"]).removeprefix("Value error, ")
     raised = item.get("ctx", {}).get("error")
     if isinstance(raised, ConfigError):
-        return raised.rephrased(text)
+        # The class of a nested setting does not know its key.
+        nested = raised.key is None and "." in path.rstrip(".") and path not in text
+        return raised.rephrased(f"{path}: {text}" if nested else text)
     return ConfigError(text, key=path.removesuffix(".") or None)
 
 

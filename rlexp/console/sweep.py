@@ -48,6 +48,7 @@ def trial_line(trial: EndedTrial) -> str:
     default = " (default)" if trial.number == 0 and not trial.imported else ""
     origin = f" ({trial.origin.text})" if trial.origin else ""
     parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
+    default = default if trial.place is None else f" ({trial.place})"
     return f"trial {trial.number}{default}{origin} {trial.state}{value}{best}{reason}{parameters}"
 
 

@@ -335,12 +335,17 @@ class Search:
             steps = None if suggestion is None else suggestion.steps
             return replace(self.question.given[number - 1], steps=steps)
         self.exhausted = suggestion is None
-        if suggestion is None or suggestion.parent is None:
+        if suggestion is None or suggestion.parent is None or suggestion.earlier:
             return suggestion
         # The tuner computes values from points of the unit cube. Those of a given configuration can
         # differ from it in the last digit there, and its run could not be continued.
         repeated = self.entries[suggestion.parent].proposal.parameters
         return replace(suggestion, parameters=repeated)
+
+    def place(self, number: int) -> str | None:
+        """Where a trial stands in a population, in words; None in other searches."""
+        name = getattr(self.suggester, "place", None)
+        return None if name is None else name(number)
 
     def visible(self, count: int) -> list[Trial]:
         """The first `count` trials as the tuner sees them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
-from typing import Protocol
+from typing import Any, Protocol
 
 from rlexp.engine.failure_streak import systematic_failure
 from rlexp.engine.relative_values import ranked_merits
@@ -17,9 +17,10 @@ from rlexp.engine.trial_state import Proposal, TrialProgress, steps_of
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.protocol.value_schedule import changes
 from rlexp.records.events import Ending, Evaluated, StopRequest
 from rlexp.records.run import RunRecord
-from rlexp.records.selection import DEFAULT, Finalist, Selection
+from rlexp.records.selection import FIXED, SCHEDULE, Finalist, Rival, Selection
 from rlexp.records.trial import TrialState
 from rlexp.text import format_count
 from rlexp.tuners import Suggestion
@@ -33,6 +34,7 @@ class WinnerCandidate:
     scores: tuple[float, ...]
     merits: tuple[float, ...]
     values: tuple[float, ...]
+    changing: bool = False
 
     @property
     def rank(self) -> tuple[float, float, int]:
@@ -57,12 +59,26 @@ def promoted(entries: Sequence[TrialProgress], question: SearchProblem) -> list[
     if question.screening == question.runs:
         return [number for _, number in complete]
     left = promotions(question, sum(map(steps_of, entries)))
+    ranked = [n for _, n in sorted(complete, key=lambda item: (-item[0][0], item[1]))]
+    numbers = _first_whole(ranked, left, entries, question)
+    # In a population, the best schedule and the best fixed configuration are compared on all seeds.
+    for changing in (True, False):
+        kind = [n for n in ranked if entries[n].proposal.changing is changing]
+        if len(kind) < len(ranked):
+            numbers += [n for n in _first_whole(kind, 1, entries, question) if n not in numbers]
+    return numbers
+
+
+def _first_whole(
+    ranked: Sequence[int], count: int, entries: Sequence[TrialProgress], question: SearchProblem
+) -> list[int]:
+    """The first trials of an order, so many that `count` of them have not failed on further seeds."""
     numbers = []
-    for _, number in sorted(complete, key=lambda item: (-item[0][0], item[1])):
-        if left == 0:
+    for number in ranked:
+        if count == 0:
             break
         numbers.append(number)
-        left -= not _failed_after_promotion(entries[number], question)
+        count -= not _failed_after_promotion(entries[number], question)
     return numbers
 
 
@@ -103,12 +119,33 @@ def _ranked_candidates(
 def finalists(ranked: Sequence[WinnerCandidate], question: SearchProblem) -> list[WinnerCandidate]:
     """The candidates that run on selection seeds: the best ones.
 
-    With several objectives, only candidates that no other candidate dominates.
+    With several objectives, only candidates that no other candidate dominates. In a population, the
+    best schedule and the best fixed configuration are among them.
     """
     if len(question.objectives.names) == 1:
-        return list(ranked[: question.plan.finalists])
+        best = list(ranked[: question.plan.finalists])
+        firsts = (next((c for c in ranked if c.changing is kind), None) for kind in (True, False))
+        return best + [c for c in firsts if c is not None and c not in best and _has_kinds(ranked)]
     front = [c for c in ranked if not any(_dominates(o.merits, c.merits) for o in ranked)]
     return front[: question.plan.finalists]
+
+
+def _has_kinds(ranked: Sequence[WinnerCandidate]) -> bool:
+    """Whether there are schedules and fixed configurations among candidates."""
+    return len({c.changing for c in ranked}) > 1
+
+
+def _rival(
+    ranked: Sequence[WinnerCandidate], winner: int, merits: Mapping[int, float]
+) -> Rival | None:
+    """The best finalist of the other kind: a fixed configuration beside a schedule, or the reverse."""
+    kinds = {c.number: c.changing for c in ranked}
+    others = [c for c in ranked if c.changing is not kinds[winner]]
+    scored = [c for c in others if c.number in merits]
+    if not others:
+        return None
+    best = max(scored, key=lambda c: merits[c.number]) if scored else others[0]
+    return Rival(number=best.number, label=SCHEDULE if best.changing else FIXED)
 
 
 def choose(
@@ -140,14 +177,17 @@ def choose(
             else "there are no selection seeds to select by"
         )
         rule = f"best {aggregate} {objective} on {where}{question.seeds} tuning seeds ({why})"
-        return Selection(winner=ranked[0].number, finalists=scored, rule=rule)
+        winner = ranked[0].number
+        rival = _rival(ranked, winner, merits)
+        return Selection(winner=winner, finalists=scored, rule=rule, rival=rival)
     # `max` returns the first of equal finalists: the one that is better on tuning seeds.
     winner = max(merits, key=lambda number: merits[number])
     rule = (
         f"best {aggregate} {objective} on {where}{seeds} selection seeds among "
         f"{format_count(len(merits), 'finalist')}, the best on {question.seeds} tuning seeds"
     )
-    return Selection(winner=winner, finalists=scored, rule=rule)
+    rival = _rival(ranked, winner, merits)
+    return Selection(winner=winner, finalists=scored, rule=rule, rival=rival)
 
 
 def _objective_in_words(question: SearchProblem) -> tuple[str, str]:
@@ -213,7 +253,8 @@ def _candidate(entry: TrialProgress, question: SearchProblem) -> WinnerCandidate
     if values is None or len(scores) < question.seeds:
         return None
     merits = question.objectives.oriented(values)
-    return WinnerCandidate(entry.proposal.number, scores, merits, values)
+    proposal = entry.proposal
+    return WinnerCandidate(proposal.number, scores, merits, values, proposal.changing)
 
 
 def _merit(records: Sequence[RunRecord], question: SearchProblem) -> float | None:
@@ -234,6 +275,11 @@ def _dominates(first: Sequence[float], second: Sequence[float]) -> bool:
 
 def _fingerprints(configurations: Sequence[Configuration]) -> tuple[str, ...]:
     return tuple(configuration.fingerprint for configuration in configurations)
+
+
+def _is_changing(configurations: Sequence[Configuration], parameters: Mapping[str, Any]) -> bool:
+    """Whether a searched value changes while the runs of a trial train, by a schedule."""
+    return any(changes(c.parts(), parameters) for c in configurations)
 
 
 class SweepStage(StrEnum):
@@ -456,11 +502,11 @@ class SweepSource:
         return [spec for c in best for spec in self.runs_of(c.number, Phase.SELECTION)]
 
     def _tests(self) -> list[RunSpec]:
-        """The runs of the winner and of the default configuration on test seeds."""
+        """The runs of the winner, of its rival and of the default configuration on test seeds."""
         if self.selection is None or self.until is not SweepStage.TEST:
             return []
         # The default configuration may have won: then its runs are made once.
-        numbers = dict.fromkeys((self.selection.winner, DEFAULT))
+        numbers = dict.fromkeys(self.selection.tested)
         return [
             configuration.spec(Phase.TEST, self.seeds.root, seed)
             for seed in self.seeds.seeds(Phase.TEST)
@@ -521,6 +567,7 @@ class SweepSource:
             parents=parents,
             anew=anew,
             origin=suggestion.origin,
+            changing=_is_changing(configurations, suggestion.parameters),
         )
         # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
         self.ledger.propose(proposal, configurations)

@@ -27,11 +27,12 @@ class EndedTrial:
             printed when the trial ends, and says whether it was the best until then.
         scores: Scores of its runs, in order of their seeds.
         imported: Whether another tool made the trial; its seeds are then not known.
-        parameters: Values of the searched hyperparameters.
+        parameters: Values of the searched hyperparameters; in a population, the last ones.
         origin: Where its configuration comes from (`enqueue`, `try`, `prior` or `warm_start`); None from
             the tuner.
         tasks: Number of tasks over which `value` and `scores` are means of normalised scores; None in a
             sweep on one task.
+        place: The generation and member of a population, in words; None in other sweeps.
     """
 
     number: int
@@ -45,6 +46,7 @@ class EndedTrial:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     origin: TrialOrigin | None = None
     tasks: int | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

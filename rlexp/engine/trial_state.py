@@ -25,6 +25,7 @@ class Proposal:
             a run begins at step 0; empty where all do.
         anew: Why runs begin at step 0 although the trial repeats another one.
         origin: Where the configuration comes from, if not from the tuner.
+        changing: Whether values change while its runs train, by a schedule of a population.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Proposal:
     parents: tuple[Parent | None, ...] = ()
     anew: str | None = None
     origin: TrialOrigin | None = None
+    changing: bool = False
 
     def parent_of(self, position: int) -> Parent | None:
         """The state from which the run on a tuning seed continues, if any."""

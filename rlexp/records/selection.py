@@ -10,6 +10,11 @@ TUNED = "tuned"
 """Label of the test runs of the winner, unless that is the default configuration."""
 
 
+SCHEDULE, FIXED = "best schedule", "best fixed"
+RIVALS = frozenset({SCHEDULE, FIXED})
+"""Labels of the test runs of a rival."""
+
+
 def configuration_name(trial: int, winner: int | None) -> str:
     """The name of a trial's configuration, everywhere the same.
 
@@ -34,20 +39,42 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """What the winner of a population is compared with on test seeds, and its label there.
+
+    Beside a schedule it is the best fixed configuration, which cost as much to find; beside a fixed
+    configuration, the best schedule.
+    """
+
+    number: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The winner, the finalists from which it was chosen, and the rule."""
+    """The winner, the finalists from which it was chosen, the rule, and the rival in a population."""
 
     winner: int
     finalists: tuple[Finalist, ...]
     rule: str
+    rival: Rival | None = None
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """The numbers of the trials that run on test seeds, without repetition; the default is last."""
+        rivals = () if self.rival is None else (self.rival.number,)
+        others = dict.fromkeys(n for n in (self.winner, *rivals) if n != DEFAULT)
+        return (*others, DEFAULT)
 
     def plain(self) -> dict[str, Any]:
         """The content of `selection.json`."""
+        rival = {} if self.rival is None else {"rival": asdict(self.rival)}
         return {
             "winner": self.winner,
             "default": DEFAULT,
             "rule": self.rule,
             "finalists": [asdict(finalist) for finalist in self.finalists],
+            **rival,
         }
 
     @classmethod
@@ -63,6 +90,7 @@ class Selection:
         return cls(
             winner=mapping["winner"],
             rule=mapping["rule"],
+            rival=Rival(**mapping["rival"]) if mapping.get("rival") is not None else None,
             finalists=tuple(
                 Finalist(
                     number=finalist["number"],

@@ -202,6 +202,11 @@ class ExperimentPaths:
         return self.folder / "selection.json"
 
     @property
+    def schedule(self) -> Path:
+        """The schedule that a population came to, for `{schedule: FILE}`; a copy of what records hold."""
+        return self.folder / "schedule.yaml"
+
+    @property
     def annotations(self) -> Path:
         """Tags and notes of the experiment and of its runs; no record, and never sealed."""
         return self.folder / "annotations.json"

@@ -15,7 +15,7 @@ from rlexp.records.ledger import Prefix
 from rlexp.records.selection import DEFAULT, TUNED, Selection
 from rlexp.records.trial import TrialOrigin
 from rlexp.store.configurations import read_configuration
-from rlexp.store.files import append_line, parse_json, read_file, read_json
+from rlexp.store.files import append_line, parse_json, publish, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.registers.ledger import publish_document
 from rlexp.store.schemas import TRIALS
@@ -174,6 +174,15 @@ def write_selection(paths: ExperimentPaths, selection: Selection) -> None:
     publish_document(paths, paths.selection, selection.plain(), trials=_trials_now(paths))
 
 
+def write_schedule(paths: ExperimentPaths, text: str) -> None:
+    """Write the schedule that a population came to; records hold it, too.
+
+    Raises:
+        OSError: The disk is full or fails.
+    """
+    publish(paths.schedule, text.encode())
+
+
 def _trials_now(paths: ExperimentPaths) -> Prefix | None:
     """Length and checksum of `trials.jsonl`; None where it is unreadable."""
     try:
@@ -262,16 +271,31 @@ def with_trials(
     )
     if selection is None:
         return grown
-    named = [selection.winner, *(f.number for f in selection.finalists)]
+    rivals = [] if selection.rival is None else [selection.rival.number]
+    named = [selection.winner, *rivals, *(f.number for f in selection.finalists)]
     if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
-    tuned = tuple(replace(c, label=TUNED) for c in by_number[selection.winner])
     finalists = (by_number[f.number] for f in selection.finalists)
     return replace(
         grown,
-        configurations=defaults if selection.winner == DEFAULT else (*tuned, *defaults),
+        configurations=tuple(_tested(selection, by_number, defaults)),
         finalists=tuple(chain.from_iterable(finalists)),
     )
+
+
+def _tested(
+    selection: Selection,
+    by_number: Mapping[int, tuple[Configuration, ...]],
+    defaults: tuple[Configuration, ...],
+) -> Iterator[Configuration]:
+    """The configurations that run on test seeds, with their labels; of each trial, one on each task."""
+    for number in selection.tested:
+        if number == DEFAULT:
+            yield from defaults
+            continue
+        rival = selection.rival
+        label = TUNED if rival is None or number == selection.winner else rival.label
+        yield from (replace(c, label=label) for c in by_number[number])
 
 
 def _continued(

@@ -12,6 +12,7 @@ from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.parameters import all_finite, diverged_loss
+from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import heartbeat_and_check_stop
 
@@ -59,6 +60,7 @@ class Recorder(BaseCallback):
         evaluate: Callable[[], object],
         scheduler: CheckpointScheduler,
         restored: Restored | None,
+        values: ScheduledValues,
     ) -> None:
         super().__init__()
         self._listener = listener
@@ -66,6 +68,7 @@ class Recorder(BaseCallback):
         self._evaluate = evaluate
         self._scheduler = scheduler
         self._restored = restored
+        self._values = values
         self._earlier = restored.progress.seconds if restored else 0.0
         # Evaluations up to the checkpoint are stored in it, so they are not repeated.
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
@@ -101,6 +104,8 @@ class Recorder(BaseCallback):
             self._scheduler.rollout_starts(self.num_timesteps)
             if self._scheduler.asked_at is not None:
                 self._heartbeat_and_check_stop()
+        # Last: a restored learner has the values of the moment of its checkpoint.
+        self._values.set_on(self.model)
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
@@ -118,6 +123,10 @@ class Recorder(BaseCallback):
     def next_checkpoint(self, after: int) -> int | None:
         """The first step after `after` at which a checkpoint is due, or None."""
         return _next_multiple(after, self._budget.checkpoint_every)
+
+    def next_change(self, after: int) -> int | None:
+        """The first step after `after` at which a hyperparameter changes, or None."""
+        return self._values.next_change(after)
 
     def beat(self) -> None:
         """Report that the training is alive while no step is trained."""

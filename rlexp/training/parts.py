@@ -10,6 +10,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.agents import Agent
 from rlexp.algorithms import Algorithm, BringsEnvironments
+from rlexp.algorithms.schedules import first_value
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
@@ -17,6 +18,7 @@ from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.training.lean.registry import CLASSIC_CONTROL
+from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
 
 
@@ -38,6 +40,17 @@ class Training:
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
+
+    @property
+    def discount(self) -> float:
+        """The discount at the beginning, with which a vector normalises rewards."""
+        # ARS has no discount: 0.99 is the default of VecNormalize.
+        return float(first_value(getattr(self.algorithm, "gamma", 0.99)))
+
+    def scheduled_values(self) -> ScheduledValues:
+        """The hyperparameters that change at given steps of this training."""
+        schedules = getattr(self.algorithm, "step_schedules", dict)
+        return ScheduledValues(schedules())
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.
@@ -82,8 +95,7 @@ class Training:
             self.environment,
             seeds,
             [self.streams.process(i) for i in range(count)],
-            # ARS has no discount: 0.99 is the default of VecNormalize.
-            getattr(self.algorithm, "gamma", 0.99),
+            self.discount,
             folder,
             at_once=CLASSIC_CONTROL in self.shortcuts,
         )

@@ -182,6 +182,7 @@ class TrainingRun:
             evaluate=self.evaluate,
             scheduler=self.scheduler,
             restored=restored,
+            values=self.training.scheduled_values(),
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
@@ -227,7 +228,7 @@ class TrainingRun:
             return None
         return check_round_trip(
             training.environment,
-            getattr(training.algorithm, "gamma", 0.99),
+            training.discount,
             training.streams.training(0),
             beat=self._beat,
         )

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from rlexp.protocol.earlier_sweeps import EarlierTrial
 from rlexp.protocol.space import Space
+from rlexp.protocol.value_schedule import EarlierValues
 from rlexp.records.trial import Trial, TrialOrigin
 
 
@@ -13,15 +14,16 @@ from rlexp.records.trial import Trial, TrialOrigin
 class Suggestion:
     """A configuration to try: values of the parameters and environment steps.
 
-    `steps` is None for the full budget. `parent` is the number of the trial whose configuration
-    is run again with more steps, if any. `origin` says where the configuration comes from, if not
-    from the tuner.
+    `steps` is None for the full budget. `parent` is the number of the trial whose runs are continued
+    with more steps, if any. They keep its configuration, or had the values `earlier` before. `origin`
+    says where the configuration comes from, if not from the tuner.
     """
 
     parameters: Mapping[str, Any]
     steps: int | None = None
     parent: int | None = None
     origin: TrialOrigin | None = None
+    earlier: EarlierValues = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import SweepPlan, SweepTask
+from rlexp.protocol.value_schedule import with_earlier
 from rlexp.pruners import Pruner
 from rlexp.pruners.none import Never
 from rlexp.records.events import Ending, Evaluated, Failure
@@ -70,7 +71,7 @@ class Notes:
         self, number: int, suggestion: Suggestion
     ) -> tuple[tuple[Configuration, ...], str]:
         """A configuration on each task, whose algorithm has the parameter `x`."""
-        x = suggestion.parameters["algorithm.x"]
+        x = with_earlier(suggestion.parameters, suggestion.earlier)["algorithm.x"]
         if self.refused(x):
             return (), f"x={x} cannot be run"
         base = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
@@ -127,6 +128,8 @@ class World:
     stopped: dict[str, int] = field(default_factory=dict)
     trained: int = 0
     tasks: tuple[SweepTask, ...] = ()
+    search_seed: int = 0
+    space: Space = SPACE
 
     def open(self, until: SweepStage = SweepStage.TEST, hours: float = 0.0) -> SweepSource:
         """The sweep as a new command finds it."""
@@ -145,7 +148,12 @@ class World:
             default={"algorithm.x": 0.5},
             space=SPACE,
         )
-        problem = Problem(space=SPACE, objectives=len(self.plan.objectives), steps=STEPS, seed=0)
+        problem = Problem(
+            space=self.space,
+            objectives=len(self.plan.objectives),
+            steps=STEPS,
+            seed=self.search_seed,
+        )
         suggester: Suggester = self.tuner.open(problem)
         search = Search(question, suggester, self.pruner, self.one_by_one)
         sweeping = SweepSource(

@@ -44,6 +44,10 @@ class Timetable(Protocol):
         """The first step after `after` at which a checkpoint is due, or None."""
         ...
 
+    def next_change(self, after: int) -> int | None:
+        """The first step after `after` at which a hyperparameter changes, or None."""
+        ...
+
 
 class CompiledTraining(BaseAlgorithm):
     """A learner that is compiled with its environments, which a `CompiledVector` names.
@@ -207,9 +211,9 @@ class CompiledTraining(BaseAlgorithm):
             evaluation = caller.next_evaluation(begin + size)
             if evaluation is not None:
                 most.append(math.ceil((evaluation - begin) / size) - 1)
-            checkpoint = caller.next_checkpoint(begin)
-            if checkpoint is not None:
-                most.append(math.ceil((checkpoint - begin) / size))
+            # A value is in force from the first rollout after its step on, which begins a chunk.
+            ends = (caller.next_checkpoint(begin), caller.next_change(begin))
+            most += [math.ceil((end - begin) / size) for end in ends if end is not None]
         return int(max(1, min(most)))
 
     def _episodes(

@@ -50,6 +50,8 @@ class ClientScope(Enum):
 
 NAMING_CODE = re.compile(r"_target_|^(algorithm\.(command|settings)|agent\.policy_kwargs)\b")
 """Words that name code, where the whole configuration is known to the stream alone."""
+SCHEDULE_FILE = re.compile(r"""\bschedule['"]?\s*:\s*['"]?([^,}'"]+)""")
+"""The name of a file of a schedule in a word."""
 SEPARATORS = re.compile(r"[\s,\[\]]+")
 FIRST_PART = re.compile(r"[.@/:=]")
 SERVER = ("rlexp", "mcp")
@@ -124,6 +126,8 @@ def inside(path: str, workspace: Workspace, name: str) -> str:
 
 def _check_word(word: str, scope: ClientScope, workspace: Workspace) -> None:
     key = word.lstrip("+~").partition("=")[0].strip()
+    for file in SCHEDULE_FILE.findall(word):
+        inside(file.strip(), workspace, "the schedule")
     existing = {*groups(workspace.folder), *EXPERIMENT_KEYS, *CHANGED_BY_CLIENTS}
     refused = (existing | KEPT_FROM_CLIENTS) - scope.value
     # `@` moves an option to another part of the configuration, where it could be an executor.

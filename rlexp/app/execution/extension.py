@@ -1,6 +1,6 @@
 """Extended runs: which finished runs can be extended, and what they hand over."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -216,6 +216,12 @@ def why_nothing_is_kept(spec: RunSpec) -> str:
     )
 
 
+def _discount(configuration: Configuration) -> float:
+    """The discount of a configuration at the beginning of training; see `Training.discount`."""
+    gamma = configuration.algorithm.get("gamma", 0.99)
+    return float(gamma["values"][0] if isinstance(gamma, Mapping) else gamma)
+
+
 def check_replay(
     configurations: Iterable[Configuration],
     seeds: Sequence[int],
@@ -244,9 +250,8 @@ def check_replay(
         examined.add(key)
         plain = {**configuration.environment, "reference": configuration.reference}
         environment = build(plain, "environment", workspace.allowed)
-        gamma = configuration.algorithm.get("gamma", 0.99)
         reason = call_in_subprocess(
-            configuration.task, partial(_obstacle, environment, gamma, seed)
+            configuration.task, partial(_obstacle, environment, _discount(configuration), seed)
         )
         if reason is not None:
             raise ConfigError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rlexp.algorithms import BringsEnvironments
 from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
-from rlexp.algorithms.schedules import HyperparameterSchedule
+from rlexp.algorithms.schedules import HyperparameterSchedule, StepSchedule, first_value
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
 from rlexp.app.execution.software_versions import COMPILER, collect_versions
@@ -431,7 +431,7 @@ def _task(training: "Training") -> ScriptTask:
             "norm_reward": vector.normalise_rewards,
             "clip_obs": vector.clip_observations,
             "clip_reward": vector.clip_rewards,
-            "gamma": getattr(training.algorithm, "gamma", 0.99),
+            "gamma": first_value(getattr(training.algorithm, "gamma", 0.99)),
         }
         if normalised
         else None,
@@ -485,6 +485,11 @@ def _value(value: Any) -> Any:
         case HyperparameterSchedule():
             ends = ", ".join(map(expression, (value.initial, value.final, value.until)))
             return Expression(f"LinearSchedule({ends})")
+        case StepSchedule():
+            raise RecordError(
+                "a hyperparameter of the run changes at given steps, which a script without rlexp "
+                "cannot repeat: play its policy with 'rlexp evaluate'"
+            )
         case ExplorationNoise():
             sigma = f"np.full(shape, {expression(value.sigma)})"
             return Expression(f"{NOISES[value.kind]}(np.zeros(shape), {sigma})")

@@ -1,11 +1,13 @@
 """The searched hyperparameters of the trials of a sweep, as text for listings."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from rlexp.errors import RecordError
+from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.selection import DEFAULT, TUNED
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.sweeps import DEFAULT_LABEL, read_selection, read_trials
+from rlexp.store.sweeps import DEFAULT_LABEL, StoredTrial, read_selection, read_trials
 from rlexp.text import format_parameters
 
 
@@ -24,4 +26,13 @@ def parameters_by_label(paths: ExperimentPaths) -> Mapping[str, str]:
         numbers[DEFAULT_LABEL] = DEFAULT
     if selection is not None and selection.winner < len(trials):
         numbers[TUNED] = selection.winner
-    return {label: format_parameters(trials[n].parameters) for label, n in numbers.items()}
+        if selection.rival is not None and selection.rival.number < len(trials):
+            numbers[selection.rival.label] = selection.rival.number
+    return {label: format_parameters(_values(trials[n])) for label, n in numbers.items()}
+
+
+def _values(trial: StoredTrial) -> Mapping[str, Any]:
+    """The searched values of a trial, with the schedules of a population."""
+    if trial.configuration is None:
+        return trial.parameters
+    return whole_values(trial.configuration.parts(), trial.parameters)

@@ -13,6 +13,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
+from rlexp.protocol.value_schedule import up_to
 from rlexp.records.run import RunRecord, State
 from rlexp.store.checkpoints import clear_replay
 from rlexp.store.inheritance import find_copy, inherit, verify_copy
@@ -69,7 +70,8 @@ class RunStates:
             raise RecordError(f"run {name} is {run.state}")
         if steps <= run.step:
             raise RecordError(f"the last rollout of run {name} ended at step {run.step:,}")
-        if _without_length(configuration.spec(Phase.TUNING, 0, 0)) != _without_length(run.spec):
+        longer, until = configuration.spec(Phase.TUNING, 0, 0), run.spec.budget["steps"]
+        if _without_length(longer, until) != _without_length(run.spec, until):
             raise RecordError(
                 f"more than budget.steps differs from run {name}: a setting refers to budget.steps"
             )
@@ -116,12 +118,14 @@ class RunStates:
         return None
 
 
-def _without_length(spec: RunSpec) -> str:
-    """The settings that must be equal for a run to continue another one, as text."""
+def _without_length(spec: RunSpec, until: int) -> str:
+    """The settings that must be equal for a run to continue another one of that length, as text."""
     # The final evaluation comes after the training, and leaves its state as it is.
     left_out = ("steps", "final_episodes")
     budget = {key: value for key, value in spec.budget.items() if key not in left_out}
-    return canonical([spec.agent, spec.algorithm, spec.environment, spec.compute, budget])
+    # Values that begin where the shorter run ends had no part in it.
+    algorithm = up_to(spec.algorithm, until)
+    return canonical([spec.agent, algorithm, spec.environment, spec.compute, budget])
 
 
 def obstacle(configuration: Configuration, workspace: Workspace) -> str | None:
@@ -158,6 +162,14 @@ def describe_continuation(experiment: Experiment, workspace: Workspace) -> str |
     reason = obstacle(experiment.default, workspace)
     if reason is not None:
         return f"runs with more steps begin at step 0: {reason}"
+    built = build(sweep.tuner, "tuner", workspace.allowed)
+    if hasattr(built, "members"):
+        population = built.members(experiment.default.budget.steps)
+        fixed = ", and the first members unchanged to the end" if population.fixed else ""
+        return (
+            f"{population.size} members in {population.generations} generations of "
+            f"{population.interval:,} steps, each from the state of its parent{fixed}"
+        )
     return "a run with more steps continues the run with fewer steps from its state"
 
 

@@ -125,7 +125,7 @@ def _trial(
         ended_at=ended_at,
         spent=spent,
         runs=tuple(record.spec.name for record in records.values()),
-        reason=trial_reason(entry),
+        reason=_remark(entry, sweeping),
         origin=entry.proposal.origin,
     )
 
@@ -165,6 +165,12 @@ def _scores_by_task(
     return scores
 
 
+def _remark(entry: TrialProgress, sweeping: SweepSource) -> str | None:
+    """The place of a trial in a population, and why it failed or was pruned."""
+    parts = (sweeping.search.place(entry.proposal.number), trial_reason(entry))
+    return ": ".join(part for part in parts if part) or None
+
+
 def _importances(sweeping: SweepSource, experiment: Experiment) -> tuple[ImportanceByMethod, ...]:
     """Parameter importances, computed from each trial's value on the seeds that all trials have."""
     sweep, question = experiment.sweep, sweeping.search.question
@@ -176,7 +182,11 @@ def _importances(sweeping: SweepSource, experiment: Experiment) -> tuple[Importa
     parameters_and_values: list[tuple[Mapping[str, Any], float]] = [
         (e.trial.parameters, e.trial.values[0])
         for e in sweeping.search.entries
-        if e.trial is not None and e.trial.values and e.proposal.steps == question.steps
+        # A member whose values changed belongs to no point of the space.
+        if e.trial is not None
+        and e.trial.values
+        and e.proposal.steps == question.steps
+        and not e.proposal.changing
     ]
     return tuple(
         ImportanceByMethod(

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from itertools import cycle, islice
 from math import ceil, inf
 from pathlib import Path
+from typing import Any
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
@@ -25,6 +26,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan, directions
+from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.store.former_names import names_of
@@ -188,12 +190,29 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         best=best,
         runs=sweeping.stage_runs(),
         steps=sum(spent.values()),
-        limits=describe_limits(search.question.plan, search.full_runs, bound),
+        limits=describe_limits(search.question.plan, search.full_runs, bound)
+        or (_generation(sweeping) if searching else ""),
         left=_left(sweeping, workers),
         winner=winner,
-        parameters=None if shown is None else search.entries[shown].proposal.parameters,
+        parameters=None if shown is None else _whole_values(sweeping, shown),
         regret_bound=bound,
     )
+
+
+def _whole_values(sweeping: SweepSource, number: int) -> Mapping[str, Any]:
+    """The searched values of a trial, with the schedules of a population."""
+    parameters = sweeping.search.entries[number].proposal.parameters
+    # A population is on one task, so that its schedules are those of the first configuration.
+    configuration = next(iter(sweeping.configurations.get(number, ())), None)
+    return parameters if configuration is None else whole_values(configuration.parts(), parameters)
+
+
+def _generation(sweeping: SweepSource) -> str:
+    """The generation of a population that is trained now; empty in other sweeps."""
+    search = sweeping.search
+    unfinished = [e.proposal.number for e in search.entries if e.trial is None]
+    place = search.place(min(unfinished)) if unfinished else None
+    return "" if place is None else place.rpartition(", ")[0] or "fixed configurations"
 
 
 def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
@@ -224,6 +243,7 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             imported=sweeping.search.recorded,
             origin=entry.proposal.origin,
             tasks=_tasks(sweeping.search.question, whole=candidate is not None),
+            place=sweeping.search.place(trial.number),
         )
 
 

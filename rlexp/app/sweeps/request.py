@@ -26,6 +26,7 @@ from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.earlier import read_earlier
+from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
@@ -44,13 +45,20 @@ from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
 from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
-from rlexp.store.sweeps import StoredTrial, append_trial, write_selection
+from rlexp.store.sweeps import (
+    StoredTrial,
+    append_trial,
+    read_trials,
+    write_schedule,
+    write_selection,
+)
 from rlexp.tuners import Suggester, Suggestion
 
 
@@ -67,6 +75,11 @@ class TimedSuggester:
     def needs(self, number: int) -> int:
         """See `Suggester.needs`."""
         return self.suggester.needs(number)
+
+    def place(self, number: int) -> str | None:
+        """Where a trial stands in a population, in words; None for other tuners."""
+        name = getattr(self.suggester, "place", None)
+        return None if name is None else name(number)
 
     def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
         """See `Suggester.suggest`; the time it takes is added up."""
@@ -148,16 +161,20 @@ class Configurer:
         check_compatibility(defaults, self.workspace, self.spaces, built, objectives)
 
     def configure(
-        self, number: int, parameters: Mapping[str, Any], steps: int | None
+        self,
+        number: int,
+        parameters: Mapping[str, Any],
+        steps: int | None,
+        earlier: EarlierValues = (),
     ) -> tuple[tuple[Configuration, ...], str]:
         """The configuration of a trial on each task; or none and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
             return tuple(replace(d, label=label) for d in self.asked.experiment.defaults), ""
-        configurations = []
+        values, configurations = with_earlier(parameters, earlier), []
         for task in self.asked.tasks:
             try:
-                configuration = self._checked(task, parameters, steps, files=keep_files)
+                configuration = self._checked(task, values, steps, files=keep_files)
             except (ConfigError, ProtocolError) as error:
                 several = len(self.asked.tasks) > 1
                 return (), f"{task.configuration.task}: {error}" if several else str(error)
@@ -227,7 +244,9 @@ class FolderLedger:
         self, number: int, suggestion: Suggestion
     ) -> tuple[tuple[Configuration, ...], str]:
         """See `Configurer.configure`."""
-        return self.configurer.configure(number, suggestion.parameters, suggestion.steps)
+        return self.configurer.configure(
+            number, suggestion.parameters, suggestion.steps, suggestion.earlier
+        )
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -260,7 +279,11 @@ class FolderLedger:
             self.note(f"trial {proposal.number} trains from step 0: {proposal.anew}")
 
     def choose(self, selection: Selection) -> None:
-        """Write the choice, which nothing changes afterwards."""
+        """Write the choice, which nothing changes afterwards, and the best schedule of a population."""
+        text = best_schedule(selection, read_trials(self.paths))
+        if text is not None:
+            # Before the choice: a crash in between only means that both are written again.
+            write_schedule(self.paths, text)
         write_selection(self.paths, selection)
 
     def suggestion_time(self, trained: float) -> SuggestionTime:
@@ -435,6 +458,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     request, root, parts = first.request, first.settings, first.parts
     configurations = tuple(task.configuration for task in tasks)
     _refuse_policies(request, first.configuration)
+    check_population(tasks, workspace)
     if root.failures == "worst":
         require_minimum(configurations)
     # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on

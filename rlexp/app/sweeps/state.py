@@ -22,6 +22,7 @@ from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import Sweep
+from rlexp.protocol.value_schedule import changes
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import DEFAULT, Selection
@@ -35,8 +36,8 @@ from rlexp.store.sweeps import StoredTrial, read_selection, read_trials
 from rlexp.tuners import Problem, Suggester, Suggestion, Tuner
 from rlexp.tuners.prior import with_prior
 
-FINITE_TUNER = "grid"
-"""The tuner with a finite number of suggestions, which depends on no trial."""
+FINITE_TUNERS = frozenset({"grid", "pbt", "pb2"})
+"""The tuners with a finite number of suggestions, which depends on no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def restore_sweep(
     clock = hours or (lambda: taken)
     sweeping = SweepSource(search, experiment.seeds, ledger, clock, records=records, until=until)
     sweeping.resume([(proposal_of(t), t.configurations) for t in trials])
-    if trials and short_name(sweep.tuner) == FINITE_TUNER:
+    if trials and short_name(sweep.tuner) in FINITE_TUNERS:
         # No record says that such a tuner has no suggestion left, so it is asked.
         search.exhausted = suggester.suggest([], len(trials)) is None
     sweeping.selection = read_selection(paths)
@@ -300,6 +301,8 @@ def proposal_of(trial: StoredTrial) -> Proposal:
         parents=trial.parents,
         anew=trial.anew,
         origin=trial.origin,
+        changing=trial.configuration is not None
+        and changes(trial.configuration.parts(), trial.parameters),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlexp.app.sweeps.populations import refuse_tries
 from rlexp.app.sweeps.request import Configurer
 from rlexp.config.enqueued import tried_parameters
 from rlexp.engine.sweep_source import SweepSource
@@ -17,9 +18,12 @@ def read_tries(words: Sequence[str], configurer: Configurer) -> list[Mapping[str
     """The parameters of the configurations of `--try`, each once.
 
     Raises:
-        ConfigError: One is outside of the space or cannot run.
+        ConfigError: One is outside of the space or cannot run, or the tuner is a population.
     """
-    tries = tried_parameters(configurer.asked.request, words, configurer.workspace.allowed)
+    asked, workspace = configurer.asked, configurer.workspace
+    if words:
+        refuse_tries(asked.request, asked.experiment.default.budget.steps, workspace)
+    tries = tried_parameters(asked.request, words, workspace.allowed)
     for parameters in tries:
         _, refused = configurer.configure(1, parameters, None)
         if refused:

@@ -25,6 +25,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
+from rlexp.records.selection import RIVALS
 from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_file, read_json, refuse_link
@@ -376,7 +377,7 @@ def _of_median_score(
 ) -> TrackedRun | None:
     """The winner's test run with the median score, the lower one of two."""
     scored_runs: list[tuple[float, int, RunRecord]] = []
-    winner = definition.configurations[0].fingerprint
+    winner = next(c for c in definition.configurations if c.label not in RIVALS).fingerprint
     for _, spec in definition.specs(Phase.TEST):
         if spec.fingerprint != winner:
             continue

@@ -164,6 +164,8 @@ def _algorithm(algorithm: Mapping[str, Any], explicit: Collection[str]) -> Pairs
             continue
         if key == START_FROM:
             raise Untranslatable(f"{key}: the zoo begins with a trained agent by --trained-agent")
+        if isinstance(value, Mapping) and value.get("shape") == "steps":
+            raise Untranslatable(f"{key}: the zoo has no values that change at given steps")
         if key == "action_noise" and value is not None:
             yield "noise_type", {ours: zoo for zoo, ours in NOISES.items()}[value["kind"]]
             yield "noise_std", value["sigma"]

@@ -10,7 +10,7 @@ from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import SweepTask
-from rlexp.records.selection import DEFAULT, TUNED, configuration_name
+from rlexp.records.selection import DEFAULT, RIVALS, TUNED, configuration_name
 from rlexp.records.trial import TrialOrigin
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -366,7 +366,8 @@ def test_cells(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> list
     """
     if evidence.phase is not Phase.TEST:
         return []
-    cells = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    cells = [c for c in of_sweep if c.members[0].configuration.label not in RIVALS]
     if sweep.selection is None or sweep.selection.winner != DEFAULT:
         cells = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
     if not sweep.tasks:
@@ -406,13 +407,23 @@ def test_scores(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> See
         return None
     label = cells[0].label
     if not sweep.tasks:
-        scores = tuple(map(float, cells[0].scores))
-        return SeedScores(label=label, planned=cells[0].planned, scores=scores)
+        return _seed_scores(cells[0])
     shares = [_shares_by_seed(c, task) for c, task in zip(cells, sweep.tasks, strict=True)]
     common = set.intersection(*(set(each) for each in shares))
     means = sorted(math.fsum(each[seed] for each in shares) / len(shares) for seed in common)
     planned = max(cell.planned for cell in cells)
     return SeedScores(label=label, planned=planned, scores=tuple(means))
+
+
+def rival_scores(sweep: SweepEvidence, evidence: Evidence) -> SeedScores | None:
+    """The test scores of the rival of the winner in a population; `None` without one."""
+    cell = rival_cell(sweep, evidence)
+    return None if cell is None else _seed_scores(cell)
+
+
+def _seed_scores(cell: LabelTaskRuns) -> SeedScores:
+    scores = tuple(map(float, cell.scores))
+    return SeedScores(label=cell.label, planned=cell.planned, scores=scores)
 
 
 def _shares_by_seed(cell: LabelTaskRuns, task: SweepTask) -> dict[int, float]:
@@ -424,6 +435,15 @@ def _shares_by_seed(cell: LabelTaskRuns, task: SweepTask) -> dict[int, float]:
         for m in cell.members
     }
     return {seed: task.normalised(s) for seed, s in scores.items() if s is not None}
+
+
+def rival_cell(sweep: SweepEvidence, evidence: Evidence) -> LabelTaskRuns | None:
+    """Test runs of the rival of the winner in a population; `None` without one."""
+    if evidence.phase is not Phase.TEST:
+        return None
+    of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
+    rivals = [c for c in of_sweep if c.members[0].configuration.label in RIVALS]
+    return rivals[0] if rivals else None
 
 
 def range_in_words(domain: Domain) -> str:

@@ -14,6 +14,7 @@ from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
     name_suffix,
+    rival_scores,
     sweep_title,
     test_cells,
     test_scores,
@@ -82,7 +83,7 @@ def assess_winner(
     sweep: SweepEvidence, selection: Selection, report: ReportContext
 ) -> WinnerAssessment:
     """Scores and optimism of the winner, from the records."""
-    trials = dict.fromkeys((selection.winner, DEFAULT))
+    trials = dict.fromkeys((selection.winner, DEFAULT, *selection.tested))
     measured = [m for trial in trials for m in measured_scores(sweep, report, trial)]
     scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
     tuning = scores.get(("tuning", selection.winner))
@@ -93,7 +94,9 @@ def assess_winner(
         measured=tuple(measured),
         optimism=gap,
         # If the default won, both sides would be the same runs.
-        improvement=None if len(trials) == 1 else _improvement(test, default, sweep, report),
+        improvement=None
+        if selection.winner == DEFAULT
+        else _improvement(test, default, sweep, report),
         model=_model(sweep),
     )
 
@@ -113,6 +116,8 @@ def measured_scores(
     tested = None
     if selection is not None and trial in {selection.winner, DEFAULT}:
         tested = test_scores(sweep, report.evidence, tuned=trial == selection.winner)
+    elif selection is not None and trial in selection.tested:
+        tested = rival_scores(sweep, report.evidence)
     if tested is not None:
         runs["test"] = (tested.planned, tested.scores)
     for phase, (planned, scores) in runs.items():

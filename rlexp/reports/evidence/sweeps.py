@@ -58,7 +58,7 @@ class TrialEvidence:
         ended_at: Environment steps of the whole search up to and including this trial.
         spent: Environment steps of the runs of this trial.
         runs: Names of the runs.
-        reason: Why the trial failed or was pruned.
+        reason: Why the trial failed or was pruned; in a population, its generation and member, too.
         origin: Where the configuration comes from; None from the tuner.
     """
 

@@ -31,6 +31,7 @@ from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, RecordError
 from rlexp.exchange.exporters.zoo_settings import zoo_algorithm, zoo_entry
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.selection import DEFAULT
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
@@ -266,6 +267,7 @@ def _assessed(
 def _parameters(trial: ChosenTrial, sweep: SweepEvidence) -> Iterator[ParameterRow]:
     tried = by_number(sweep, trial.number)
     values = {} if tried is None else tried.parameters
+    values = whole_values(trial.configuration.parts(), values)
     for parameter in sweep.definition.space.parameters:
         yield ParameterRow(
             parameter=parameter.key,

@@ -1,0 +1,100 @@
+"""What sweeps of populations refuse before anything trains."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from samples import configuration
+
+from rlexp.app.sweeps.populations import schedule_of
+from rlexp.app.sweeps.request import read_sweep
+from rlexp.app.sweeps.state import check_sweep_plug_ins
+from rlexp.app.workspace import Workspace
+from rlexp.errors import ConfigError
+from rlexp.store.layout import Layout
+from rlexp.tuners.population import Population
+
+WORDS = (
+    *("environment=cartpole", "budget.steps=2048", "algorithm.n_steps=256"),
+    *("tuner=pbt", "sweep.space.algorithm.gamma=interval(0.9,0.999)"),
+)
+SIZE = ("tuner.population=4", "tuner.generations=4", "sweep.trials=21")
+REFUSED = {
+    "one member": (("tuner.population=1", "sweep.trials=30"), "tuner.population=1"),
+    "one generation": (("tuner.generations=1", "sweep.trials=30"), "tuner.generations=1"),
+    "unequal generations": (
+        ("tuner.generations=3", "sweep.trials=90"),
+        "tuner.generations=3 does not divide budget.steps=2048: set budget.steps=2046",
+    ),
+    "too few trials": (
+        ("tuner.population=4", "tuner.generations=4", "sweep.trials=20"),
+        "set sweep.trials=21",
+    ),
+    "a constant setting": (
+        (*SIZE, "sweep.space.algorithm.n_epochs=range(2,9)"),
+        "sweep.space.algorithm.n_epochs cannot change while a run trains",
+    ),
+    "a network": (
+        (*SIZE, "sweep.space.agent.activation=choice(tanh,relu)"),
+        "sweep.space.agent.activation cannot change while a run trains",
+    ),
+    "a pruner": ((*SIZE, "pruner=median"), "set pruner=none"),
+    "a race": ((*SIZE, "sweep.allocation=racing"), "set sweep.allocation=two_stage or fixed"),
+    "another limit": ((*SIZE, "sweep.full_runs=3"), "leave the limit out"),
+    "several objectives": ((*SIZE, "sweep.objective=[score,auc]"), "optimises one objective"),
+    "the length of training": (
+        (*SIZE, "algorithm.learning_rate={shape: linear, initial: 1e-3}"),
+        "algorithm.learning_rate depends on the length of training",
+    ),
+    "another word": (("sweep.method=pbt",), "type tuner=pbt"),
+}
+
+
+def workspace(folder: Path) -> Workspace:
+    """An empty workspace."""
+    return Workspace(folder, Layout(folder / "runs"))
+
+
+def check(words: tuple[str, ...], folder: Path) -> None:
+    """What the command checks before it writes or trains anything."""
+    requested = read_sweep(None, [*WORDS, *words], workspace(folder))
+    check_sweep_plug_ins(requested.experiment, None, workspace(folder))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_population_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
+    """The mistake is one line with what to type, before anything is written."""
+    words, expected = REFUSED[name]
+    with pytest.raises(ConfigError) as caught:
+        check(words, tmp_path)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_population_that_fits_is_accepted(tmp_path: Path) -> None:
+    """The words of the cases above are right without their mistake."""
+    requested = read_sweep(None, [*WORDS, *SIZE], workspace(tmp_path))
+    assert requested.sweep.plan.continuation is True
+
+
+def test_trials_have_places_in_generations() -> None:
+    """Numbers count the members of one generation after another, the unchanged ones last."""
+    population = Population(size=3, generations=2, steps=100, fixed=True)
+    assert [(0, 0), (0, 2), (1, 0), (2, 2)] == [population.locate(n) for n in (1, 3, 4, 9)]
+    assert 10 == population.trials
+    assert range(4, 7) == population.members(1)
+    assert 50 == population.interval
+
+
+def test_a_schedule_lists_every_parameter_at_every_change() -> None:
+    """The file of a schedule has a value of each parameter at each step at which one changes."""
+    rate = {"shape": "steps", "steps": [0, 20], "values": [0.1, 0.2]}
+    base = configuration()
+    changing = replace(base, algorithm={**base.algorithm, "learning_rate": rate, "gamma": 0.9})
+    text = schedule_of(changing, ("algorithm.learning_rate", "algorithm.gamma"))
+    assert text is not None
+    expected = {"algorithm.learning_rate": [0.1, 0.2], "algorithm.gamma": [0.9, 0.9]}
+    assert {"schedule": 1, "steps": [0, 20], "values": expected} == yaml.safe_load(text)
+    assert schedule_of(base, ()) is None

@@ -1,0 +1,75 @@
+"""A population whose command is killed comes to the numbers of its schedules, replayed from step 0."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from studies import StudyFolder, new_study, wait_until
+from test_sweep_continuation import numbers
+
+from rlexp.protocol.seeds import Phase
+from rlexp.protocol.value_schedule import is_scheduled
+from rlexp.store.layout import ExperimentPaths
+from rlexp.store.runs import read_experiment, read_run
+from rlexp.store.sweeps import read_selection, read_trials
+
+WORDS = (
+    *("tuner=pbt", "tuner.population=3", "tuner.generations=2", "sweep.trials=10"),
+    *("algorithm.gamma=interval(0.9, 0.99)", "algorithm.learning_rate=interval(1e-4, 1e-2)"),
+    *("algorithm=ppo", "algorithm.n_steps=32", "algorithm.batch_size=32", "agent.network=[8]"),
+    *("environment.vector.count=1", "budget.steps=256", "budget.evaluation_every=64"),
+    *("budget.evaluation_episodes=2", "budget.final_episodes=3", "sweep.allocation=fixed"),
+    *("seeds.tuning=1", "seeds.selection=1", "seeds.test=1"),
+)
+
+
+@pytest.mark.slow
+def test_a_killed_population_equals_its_schedules_from_the_start(tmp_path: Path) -> None:
+    """After a SIGKILL, every member's weights and scores are those of its schedule without copies."""
+    with new_study(tmp_path / "study", warm=True) as study:
+        replay = ("sweep", *WORDS, "experiment=replayed", "sweep.continuation=false")
+        code, output = study.give(*replay, "executor.workers=2")
+        assert code == 0, output
+        words = ("sweep", *WORDS, "experiment=population")
+        command = study.start(*words)
+        wait_until(partial(study.events, "population", "inherited"))
+        command.kill()
+        command.communicate(timeout=60)
+        code, output = study.give(*words, "executor.workers=1")
+        assert code == 0, output
+        assert numbers(study, "replayed") == numbers(study, "population")
+        check_lineages(study)
+        check_choice(study)
+        code, output = study.give("verify")
+        assert code == 0, output
+
+
+def check_lineages(study: StudyFolder) -> None:
+    """Copies have changed values, and later parts continue runs that their identity names."""
+    paths = ExperimentPaths(study.folder / "runs" / "population")
+    trials = read_trials(paths)
+    later = [t for t in trials if t.parent is not None and t.parents]
+    assert later
+    ids = {read_run(run).record.spec.id for run in paths.runs()}
+    assert {p.run for t in later for p in t.parents if p is not None} <= ids
+    changed = [
+        t
+        for t in trials
+        if t.configuration is not None and is_scheduled(t.configuration.algorithm["learning_rate"])
+    ]
+    assert changed
+
+
+def check_choice(study: StudyFolder) -> None:
+    """Both sweeps choose equally, test the same runs, and write the schedule that a run can use."""
+    chosen = []
+    for name in ("replayed", "population"):
+        paths = ExperimentPaths(study.folder / "runs" / name)
+        specs = [s for _, s in read_experiment(paths).specs(Phase.TEST)]
+        chosen.append(
+            (read_selection(paths), [read_run(paths.run(s.name)).record.score for s in specs])
+        )
+    assert chosen[0] == chosen[1]
+    setting = "algorithm.learning_rate={schedule: runs/population/schedule.yaml}"
+    code, output = study.give("run", setting, "--dry-run", "--no-probe")
+    assert code == 0, output
