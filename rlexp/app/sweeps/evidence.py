@@ -8,8 +8,9 @@ from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.failure_streak import trial_reason
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweep_source import SweepSource, WinnerCandidate
+from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import TrialProgress
+from rlexp.engine.winner_choice import WinnerCandidate
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
