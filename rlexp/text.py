@@ -182,17 +182,18 @@ def format_parameters(parameters: Mapping[str, Any]) -> str:
     """
     short = [key.rpartition(".")[2] for key in parameters]
     return " ".join(
-        f"{name if short.count(name) == 1 else key}={_parameter_value(value)}"
+        f"{name if short.count(name) == 1 else key}={format_parameter(value)}"
         for name, (key, value) in zip(short, parameters.items(), strict=True)
     )
 
 
-def _parameter_value(value: Any) -> str:
+def format_parameter(value: Any) -> str:
+    """A hyperparameter on one line; a schedule as its values in their order (`0.99→0.95`)."""
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:.{SIGNIFICANT}g}"
     if isinstance(value, Mapping) and value.get("shape") == "steps":
         # A schedule: its values in their order, and how many are left out.
-        values = [_parameter_value(each) for each in value["values"]]
+        values = [format_parameter(each) for each in value["values"]]
         shown = (
             values if len(values) <= MOST_VALUES else [*values[: MOST_VALUES - 2], "…", values[-1]]
         )

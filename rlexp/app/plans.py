@@ -6,6 +6,9 @@ from typing import ClassVar
 
 from rlexp.app.results import Displayed, Schema
 
+POPULATIONS = frozenset({"pbt", "pb2"})
+"""The tuners whose trials are parts of the trainings of members; a rival is tested beside the winner."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCheckpoint:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rlexp.app.plans import (
+    POPULATIONS,
     ExecutionEstimate,
     RefusedCell,
     RefusedCheckpoint,
@@ -18,8 +19,6 @@ LARGE = 100_000_000
 """Size of a replay buffer, in bytes, from which on the plan prints it."""
 MOST_STEPS = 4
 """Longest list of steps that is printed in full."""
-POPULATIONS = frozenset({"pbt", "pb2"})
-"""The tuners whose sweeps test a rival beside the winner."""
 
 
 def run_plan_lines(plan: RunPlan) -> Iterator[str]:

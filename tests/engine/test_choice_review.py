@@ -7,7 +7,8 @@ import pytest
 from simulated_sweeps import STEPS, World, evaluated, plan, quality
 
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweep_source import SweepStage, choose, finalists
+from rlexp.engine.sweep_source import SweepStage
+from rlexp.engine.winner_choice import choose, finalists
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated

@@ -9,7 +9,7 @@ from simulated_sweeps import plan
 
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.search import SearchProblem
-from rlexp.engine.sweep_source import WinnerCandidate, choose
+from rlexp.engine.winner_choice import WinnerCandidate, choose
 from rlexp.protocol.seeds import Phase
 from rlexp.records.run import RunRecord, State
 

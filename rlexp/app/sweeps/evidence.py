@@ -8,11 +8,13 @@ from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.failure_streak import trial_reason
 from rlexp.engine.objectives import Objectives
-from rlexp.engine.sweep_source import SweepSource, WinnerCandidate
+from rlexp.engine.sweep_source import SweepSource
 from rlexp.engine.trial_state import TrialProgress
+from rlexp.engine.winner_choice import WinnerCandidate
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.value_schedule import is_scheduled, whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
 from rlexp.reports.evidence.sweeps import (
@@ -127,7 +129,18 @@ def _trial(
         runs=tuple(record.spec.name for record in records.values()),
         reason=_remark(entry, sweeping),
         origin=entry.proposal.origin,
+        schedules=_schedules(entry, sweeping),
     )
+
+
+def _schedules(entry: TrialProgress, sweeping: SweepSource) -> dict[str, Any]:
+    """The schedules of the searched parameters that changed while the runs of a trial trained."""
+    parameters = entry.proposal.parameters
+    schedules: dict[str, Any] = {}
+    for configuration in sweeping.configurations.get(entry.proposal.number, ()):
+        values = whole_values(configuration.parts(), parameters)
+        schedules |= {key: value for key, value in values.items() if is_scheduled(value)}
+    return schedules
 
 
 def _scores(

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rlexp.engine.failure_streak import trial_reason
-from rlexp.engine.sweep_source import SweepSource, SweepStage, WinnerCandidate
+from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.trial_state import TrialProgress
+from rlexp.engine.winner_choice import WinnerCandidate
 from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial, OptunaTrialState
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Sweep

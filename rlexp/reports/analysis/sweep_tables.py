@@ -10,6 +10,7 @@ from rlexp.protocol.identity import PLUG_IN, full_name, without_names
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import SweepTask
+from rlexp.protocol.value_schedule import is_scheduled
 from rlexp.records.selection import DEFAULT, RIVALS, TUNED, configuration_name
 from rlexp.records.trial import TrialOrigin
 from rlexp.reports.drawing.blocks import (
@@ -29,7 +30,7 @@ from rlexp.reports.evidence.sweeps import (
     tuning_effort,
     value_text,
 )
-from rlexp.text import format_count, format_ranges, format_score, join_names
+from rlexp.text import format_count, format_parameter, format_ranges, format_score, join_names
 
 ALLOCATIONS = {
     "two_stage": "each configuration on one tuning seed, the best {share} of them on all",
@@ -188,7 +189,7 @@ def settings_table(sweep: SweepEvidence, evidence: Evidence) -> Table:
             p.key,
             range_in_words(p.domain),
             value_of(p, sweep.default),
-            *(value_of(p, t.parameters) for t in chosen),
+            *(value_of(p, {**t.parameters, **t.schedules}) for t in chosen),
         )
         for p in sweep.definition.space.parameters
     ]
@@ -459,7 +460,12 @@ def range_in_words(domain: Domain) -> str:
 
 
 def shown(value: Any) -> str:
-    """Text of a parameter's value: numbers to six digits, strings as is, other values as JSON."""
+    """Text of a parameter's value: numbers to six digits, strings as is, other values as JSON.
+
+    A schedule is its values in their order.
+    """
+    if is_scheduled(value):
+        return format_parameter(value)
     is_number = isinstance(value, float) and math.isfinite(value)
     return f"{value:.6g}" if is_number else value_text(value)
 

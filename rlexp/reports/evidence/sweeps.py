@@ -60,6 +60,8 @@ class TrialEvidence:
         runs: Names of the runs.
         reason: Why the trial failed or was pruned; in a population, its generation and member, too.
         origin: Where the configuration comes from; None from the tuner.
+        schedules: The schedule of each parameter that changed while the runs trained, of which
+            `parameters` has the last value.
     """
 
     number: int
@@ -76,6 +78,7 @@ class TrialEvidence:
     reason: str | None = None
     origin: TrialOrigin | None = None
     by_task: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    schedules: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,13 @@ import pytest
 import yaml
 from samples import configuration
 
+from rlexp.app.commands.train.plan import PlanAsk, plan
+from rlexp.app.commands.train.sweep_study import open_study
+from rlexp.app.observer import SilentObserver
 from rlexp.app.sweeps.populations import schedule_of
-from rlexp.app.sweeps.request import read_sweep
+from rlexp.app.sweeps.request import Configurer, read_sweep
 from rlexp.app.sweeps.state import check_sweep_plug_ins
+from rlexp.app.sweeps.tries import read_tries
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
@@ -47,6 +51,19 @@ REFUSED = {
         (*SIZE, "algorithm.learning_rate={shape: linear, initial: 1e-3}"),
         "algorithm.learning_rate depends on the length of training",
     ),
+    "several tasks": (
+        (*SIZE, "environment=cartpole,acrobot"),
+        "tuner=pbt is for a sweep on one task, and environment names 2",
+    ),
+    "earlier sweeps": (
+        (*SIZE, "sweep.warm_start=before"),
+        "sweep.warm_start does not fit tuner=pbt",
+    ),
+    "a bound": ((*SIZE, "sweep.stop_at_regret=1"), "sweep.stop_at_regret does not fit tuner=pbt"),
+    "a guess": (
+        (*SIZE, "sweep.space.algorithm.gae_lambda={values: 'interval(0.9, 0.99)', prior: 0.95}"),
+        "sweep.space.algorithm.gae_lambda.prior does not fit tuner=pbt",
+    ),
     "another word": (("sweep.method=pbt",), "type tuner=pbt"),
 }
 
@@ -71,6 +88,33 @@ def test_what_a_population_cannot_do_is_refused(name: str, tmp_path: Path) -> No
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_try_beside_a_population_is_refused(tmp_path: Path) -> None:
+    """A trial of a population belongs to a member, so that the user cannot add one while it trains."""
+    requested = read_sweep(None, [*WORDS, *SIZE], workspace(tmp_path))
+    configurer = Configurer(requested, workspace(tmp_path), {})
+    with pytest.raises(ConfigError, match="--try does not fit tuner=pbt"):
+        read_tries(["algorithm.gamma=0.95"], configurer)
+    assert [] == read_tries([], configurer)
+
+
+def test_a_study_with_a_population_is_refused(tmp_path: Path) -> None:
+    """Ask and tell has no states from which a member could go on."""
+    space, default = {"gamma": "interval(0.9, 0.99)"}, {"gamma": 0.95}
+    words = ["budget.steps=2048", "tuner=pbt", *SIZE]
+    with pytest.raises(
+        ConfigError, match="tuner=pbt continues trainings from the states of others"
+    ):
+        open_study("study", space, default, "task", words, workspace(tmp_path))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_plan_of_hours_for_a_population_is_refused(tmp_path: Path) -> None:
+    """The designs of plans are searches of independent trials, which a population is not."""
+    ask = PlanAsk(name=None, overrides=(*WORDS, *SIZE), hours=1.0, probe=False)
+    with pytest.raises(ConfigError, match="--hours does not fit tuner=pbt"):
+        plan(ask, workspace(tmp_path), SilentObserver())
 
 
 def test_a_population_that_fits_is_accepted(tmp_path: Path) -> None:

@@ -115,6 +115,18 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
     assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text
 
 
+def test_a_hyperparameter_that_changed_is_listed_with_its_values() -> None:
+    """The winner of a population has a schedule, and not only the values of its last generation."""
+    sweep, schedule = swept_evidence(), {"shape": "steps", "steps": [0, 9], "values": [0.1, 0.02]}
+    trials = tuple(
+        replace(t, schedules={LEARNING_RATE: schedule}) if t.number == 5 else t
+        for t in sweep.trials
+    )
+    changed = of_sweep(replace(sweep, trials=trials), tuned=TUNED, default=UNTUNED)
+    rows = table(part_of(WinnerSection(), changed), "winner-settings").rows
+    assert (LEARNING_RATE, "0.0003", "0.1→0.02") == (rows[0][0], *rows[0][2:4])
+
+
 def test_every_hyperparameter_is_listed_with_its_default() -> None:
     """Searched parameters with ranges come first, then others, with a column per finalist."""
     settings_table = table(part_of(WinnerSection(), swept()), "winner-settings")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.execution.request import other_name
 from rlexp.app.observer import Observer
-from rlexp.app.plans import SweepOutline
+from rlexp.app.plans import POPULATIONS, SweepOutline
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.design_table import DesignResult, DesignTable, SweepDesign, read_design_table
 from rlexp.app.workspace import Workspace
@@ -150,6 +150,12 @@ def plan(ask: PlanAsk, workspace: Workspace, observer: Observer) -> SweepAdvice:
         raise RecordError(
             f"experiment {paths.name} exists, so its plan is made: give the new sweep another name "
             f"with experiment={other_name(paths)}"
+        )
+    if pilot.tuner in POPULATIONS:
+        raise ConfigError(
+            f"--hours does not fit tuner={pilot.tuner}, whose cost follows from tuner.population and "
+            "tuner.generations: a dry run of the sweep (--dry-run) shows how long it takes",
+            key="--hours",
         )
     each = _seconds(pilot) / max(pilot.runs, 1)
     table = read_design_table()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlexp.app.plans import POPULATIONS
 from rlexp.app.sweeps.ask_and_tell import SweepStudy
 from rlexp.app.sweeps.request import Configurer, RequestedSweep, read_sweep
 from rlexp.app.workspace import Workspace
@@ -105,7 +106,7 @@ def _check_words(words: Sequence[str]) -> None:
     """Refuse words that contradict what every study is.
 
     Raises:
-        ConfigError: A word chooses an algorithm, or needs runs that rlexp trains.
+        ConfigError: A word chooses an algorithm or a population, or needs runs that rlexp trains.
     """
     for word in words:
         key, value = _key(word), word.partition("=")[2]
@@ -113,6 +114,12 @@ def _check_words(words: Sequence[str]) -> None:
             raise ConfigError(
                 f"{key}: a study trains with your own code, so no algorithm can be chosen; "
                 "algorithm.name=… names it in reports",
+                key=key,
+            )
+        if key == "tuner" and value in POPULATIONS:
+            raise ConfigError(
+                f"tuner={value} continues trainings from the states of others, and a study is told one "
+                "score of each run: choose another tuner",
                 key=key,
             )
         if value != {**UNFIT, **FIXED}.get(key, value):
