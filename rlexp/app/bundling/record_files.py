@@ -50,6 +50,7 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
     of_experiment = (
         *(paths.definition, paths.ledger, paths.trials, paths.selection, paths.adaptive),
         *(paths.annotations, paths.names, paths.gate, paths.ablation, paths.candidates),
+        paths.schedule,
     )
     for path in of_experiment:
         _add(files, paths, path)

@@ -132,7 +132,7 @@ def as_imported(configuration: Configuration) -> Configuration:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class SweepStudy:
     """A sweep that is trained by the program that holds it.
 
@@ -172,6 +172,10 @@ class SweepStudy:
             # A program that was killed may have left a run without an entry in the ledger.
             LedgerWriter(paths).enter_late()
         return study
+
+    def __repr__(self) -> str:
+        """The name of the study; its fields say nothing to a reader."""
+        return f"<study {self.name}>"
 
     @property
     def name(self) -> str:
