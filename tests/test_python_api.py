@@ -17,7 +17,7 @@ from quick_parts import quick_parts
 from stored_runs import configuration, stored
 
 import rlexp
-from rlexp.app.commands.look.list_runs import ExperimentRow
+from rlexp.app.commands.look.listing_rows import ExperimentRow
 from rlexp.app.commands.look.show import ExperimentDetails
 from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.plans import RunPlan, SweepOutline

@@ -377,12 +377,12 @@ def _of_meant_forms(problems: Sequence[Any], settings: Any) -> list[Any]:
     forms: dict[tuple[Any, ...], set[Any]] = {}
     others: dict[tuple[Any, ...], set[Any]] = {}
     for item in problems:
-        place = item["loc"][:-2]
-        if item["type"] == "literal_error" and place and _is_form(item["loc"], settings):
-            forms.setdefault(place, set()).add(item["loc"][-2])
-    for place, ruled_out in forms.items():
-        members = {i["loc"][len(place)] for i in problems if _is_inside(i, place)}
-        others[place] = members - ruled_out
+        prefix = item["loc"][:-2]
+        if item["type"] == "literal_error" and prefix and _is_form(item["loc"], settings):
+            forms.setdefault(prefix, set()).add(item["loc"][-2])
+    for prefix, ruled_out in forms.items():
+        members = {i["loc"][len(prefix)] for i in problems if _is_inside(i, prefix)}
+        others[prefix] = members - ruled_out
     return [item for item in problems if not _is_ruled_out(item, forms, others)]
 
 
@@ -395,11 +395,11 @@ def _is_form(location: Sequence[Any], settings: Any) -> bool:
     return isinstance(node, Mapping) and location[-2] not in node
 
 
-def _is_inside(item: Any, place: tuple[Any, ...]) -> bool:
-    """Whether a problem is one of a mapping of one of the forms at a place."""
-    location, depth = item["loc"], len(place)
+def _is_inside(item: Any, prefix: tuple[Any, ...]) -> bool:
+    """Whether a problem is one of a mapping of one of the forms at a prefix of its location."""
+    location, depth = item["loc"], len(prefix)
     of_mapping = len(location) > depth + 1 or item["type"] == "value_error"
-    return of_mapping and len(location) > depth and tuple(location[:depth]) == place
+    return of_mapping and len(location) > depth and tuple(location[:depth]) == prefix
 
 
 def _is_ruled_out(
@@ -408,13 +408,13 @@ def _is_ruled_out(
     others: Mapping[tuple[Any, ...], set[Any]],
 ) -> bool:
     location = item["loc"]
-    for place, ruled_out in forms.items():
-        if tuple(location[: len(place)]) != place or len(location) <= len(place):
+    for prefix, ruled_out in forms.items():
+        if tuple(location[: len(prefix)]) != prefix or len(location) <= len(prefix):
             continue
         # Where no form is meant, the word for the form is the mistake.
-        if others[place]:
-            return location[len(place)] not in others[place]
-        return location[len(place)] not in ruled_out or item["type"] != "literal_error"
+        if others[prefix]:
+            return location[len(prefix)] not in others[prefix]
+        return location[len(prefix)] not in ruled_out or item["type"] != "literal_error"
     return False
 
 

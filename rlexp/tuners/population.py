@@ -140,17 +140,17 @@ class PopulationSuggester:
         if number >= self.population.trials:
             return None
         generation, member = self.population.locate(number)
-        known = {trial.number: trial for trial in trials if trial.number < self.needs(number)}
+        by_number = {trial.number: trial for trial in trials if trial.number < self.needs(number)}
         if generation == self.population.generations:
-            return self._fixed(known, 1 + member)
-        history = {n: trial for n, trial in known.items() if is_complete(trial)}
+            return self._fixed(by_number, 1 + member)
+        history = {n: trial for n, trial in by_number.items() if is_complete(trial)}
         if history != self._history:
             self._history, self._parts = history, {}
         return self._part(history, number)
 
-    def _fixed(self, known: Mapping[int, Trial], first: int) -> Suggestion:
+    def _fixed(self, by_number: Mapping[int, Trial], first: int) -> Suggestion:
         """The configuration of a member of the first generation, trained to the end."""
-        trial = known.get(first)
+        trial = by_number.get(first)
         parameters = self._draw(first) if trial is None else trial.parameters
         parent = first if is_complete(trial) else None
         return Suggestion(parameters, self.population.steps, parent)

@@ -195,9 +195,9 @@ class _Bound:
         factor = np.linalg.cholesky(kernel.of_data(rows))
         weights = cho_solve((factor, True), targets)
         # The deviation falls where another member will be, although its gain is not known yet.
-        known = np.concatenate([rows, others])
-        wide = np.linalg.cholesky(kernel.of_data(known)).astype(np.float64)
-        return cls(kernel, rows, weights, known, wide, fixed, exploration_weight(len(rows)))
+        points = np.concatenate([rows, others])
+        wide = np.linalg.cholesky(kernel.of_data(points)).astype(np.float64)
+        return cls(kernel, rows, weights, points, wide, fixed, exploration_weight(len(rows)))
 
     def at(self, point: Array) -> float:
         """The bound at a point of shape (d,)."""
@@ -218,13 +218,13 @@ class _Bound:
         best: Array = starts[0]
         height = -np.inf
         for start in starts:
-            found = minimize(
+            result = minimize(
                 lambda x: -self.at(x),
                 start,
                 method="L-BFGS-B",
                 bounds=[(0.0, 1.0)] * len(start),
                 options={"maxiter": 200},
             )
-            if -found.fun > height:
-                best, height = np.clip(found.x, 0.0, 1.0), -found.fun
+            if -result.fun > height:
+                best, height = np.clip(result.x, 0.0, 1.0), -result.fun
         return best

@@ -12,7 +12,7 @@ from stored_runs import configuration, stored
 
 import rlexp
 from rlexp import api
-from rlexp.app.commands.look.list_runs import ListedRun
+from rlexp.app.commands.look.listing_rows import ListedRun
 from rlexp.app.results import Displayed
 from rlexp.notebook.html_console import HtmlConsole
 from rlexp.notebook.results import SHOWN

@@ -165,8 +165,8 @@ class SweepStudy:
         check_sweep_plug_ins(requested, None, workspace)
         configurer.check_default()
         with hold(paths.lock, f"study {paths.name}", now=time.time(), patience=PATIENCE):
-            asked = configurer.asked.request.plan
-            experiment = merge_with_existing_sweep(paths, study._requested, asked)
+            plan = configurer.asked.request.plan
+            experiment = merge_with_existing_sweep(paths, study._requested, plan)
             write_experiment(paths, experiment)
             remove_leftovers(paths.folder)
             # A program that was killed may have left a run without an entry in the ledger.
@@ -273,15 +273,15 @@ class SweepStudy:
             self._state = _state_of(paths)
 
     def _restored(self) -> SweepSource:
-        paths, asked = self._paths, self._configurer.asked.request
+        paths, request = self._paths, self._configurer.asked.request
         runs = read_runs(paths)
         # A test run before the selection would let test scores reach the choice of the winner.
         if not paths.selection.exists():
             check_untested(paths, (stored.record.spec.phase for stored in runs))
-        experiment = merge_with_existing_sweep(paths, self._requested, asked.plan)
+        experiment = merge_with_existing_sweep(paths, self._requested, request.plan)
         ledger = StudyLedger(paths, self._configurer)
         return restore_sweep(
-            paths, experiment, runs, self._workspace, ledger, default=asked.default
+            paths, experiment, runs, self._workspace, ledger, default=request.default
         )
 
     def _proceed(self, source: SweepSource) -> list[RunSpec]:

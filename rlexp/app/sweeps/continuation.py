@@ -45,9 +45,9 @@ class RunStates:
             configuration: The configuration of the trial.
             runs: The run with fewer steps on each tuning seed; None on seeds without such a run.
         """
-        found = [run if run is None else self._find(configuration, run) for run in runs]
-        reasons = dict.fromkeys(reason for reason in found if isinstance(reason, str))
-        parents = tuple(each if isinstance(each, Parent) else None for each in found)
+        states = [run if run is None else self._find(configuration, run) for run in runs]
+        reasons = dict.fromkeys(reason for reason in states if isinstance(reason, str))
+        parents = tuple(each if isinstance(each, Parent) else None for each in states)
         return (parents if any(parents) else ()), "; ".join(reasons) or None
 
     def _find(self, configuration: Configuration, run: RunRecord) -> Parent | str:

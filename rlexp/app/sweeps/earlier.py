@@ -111,7 +111,7 @@ def _standings(sweeping: SweepSource, space: Space) -> tuple[EarlierTrial, ...]:
         for trial, value in zip(trials, model_values(trials).tolist(), strict=True)
     ]
     # Equal trials have their mean rank.
-    ranks = [sum(m < own for m in merits) + merits.count(own) / 2 for own in merits]
+    ranks = [sum(m < merit for m in merits) + merits.count(merit) / 2 for merit in merits]
     order = sorted(range(len(trials)), key=lambda i: (-ranks[i], trials[i].number))
     return tuple(
         EarlierTrial(trials[i].parameters, ranks[i] / len(trials))

@@ -1,6 +1,6 @@
 """The plan of a sweep: its search, tuner and seeds, the runs that are left, and what they cost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from rlexp.app.execution.checkpoints import (
@@ -9,7 +9,7 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
-from rlexp.app.execution.estimate import estimate_cost
+from rlexp.app.execution.estimate import Rates, estimate_cost
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import Costs
 from rlexp.app.plans import SweepOutline
@@ -45,22 +45,15 @@ def outline_of(
     promoted, finalists = count_promotions(sweeping)
     workers = launch.executor.workers_for(launch.threads)
     first = [c.spec(Phase.TUNING, experiment.seeds.root, 0) for c in experiment.defaults]
-    specs = expected_runs(experiment.defaults, sweeping)
-    # What a run costs does not depend on the number of its final episodes.
-    by_task = {canonical(spec.environment): spec.fingerprint for spec in first}
-    rates = {
-        each.fingerprint: costs.rates[by_task[canonical(each.environment)]]
-        for each in specs
-        if costs.rates
-    }
     begun = find_beginnings(paths, begun_runs(paths, sweeping), allow_drift=launch.allow_drift)
     replay = largest_replay_buffer(first, costs.spaces)
+    specs = expected_runs(experiment.defaults, sweeping)
     # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
     saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
     expected = estimate_cost(
         specs,
         workers,
-        rates=rates,
+        rates=_rates(first, specs, costs),
         continued=saved,
         replay=replay,
         load=costs.load,
@@ -100,6 +93,19 @@ def outline_of(
         **expected.of_plan(),
         code=str(code),
     )
+
+
+def _rates(first: Sequence[RunSpec], specs: Sequence[RunSpec], costs: Costs) -> dict[str, Rates]:
+    """The rates of the runs, by fingerprint: those of the first run on the same task.
+
+    What a run costs does not depend on the number of its final episodes.
+    """
+    by_task = {canonical(spec.environment): spec.fingerprint for spec in first}
+    return {
+        each.fingerprint: costs.rates[by_task[canonical(each.environment)]]
+        for each in specs
+        if costs.rates
+    }
 
 
 def begun_runs(paths: ExperimentPaths, sweeping: SweepSource) -> Iterator[RunSpec]:

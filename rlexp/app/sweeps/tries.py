@@ -20,10 +20,10 @@ def read_tries(words: Sequence[str], configurer: Configurer) -> list[Mapping[str
     Raises:
         ConfigError: One is outside of the space or cannot run, or the tuner is a population.
     """
-    asked, workspace = configurer.asked, configurer.workspace
+    sweep, workspace = configurer.asked, configurer.workspace
     if words:
-        refuse_tries(asked.request, asked.experiment.default.budget.steps, workspace)
-    tries = tried_parameters(asked.request, words, workspace.allowed)
+        refuse_tries(sweep.request, sweep.experiment.default.budget.steps, workspace)
+    tries = tried_parameters(sweep.request, words, workspace.allowed)
     for parameters in tries:
         _, refused = configurer.configure(1, parameters, None)
         if refused:

@@ -372,7 +372,7 @@ def _values(rows: "Rows", column: str) -> set[Any]:
 
 def _interval_lines(listing: "Listing") -> "Iterator[str]":
     """The method of the intervals of configurations, and why some have no interval."""
-    from rlexp.app.commands.look.list_runs import ConfigurationRow
+    from rlexp.app.commands.look.listing_rows import ConfigurationRow
     from rlexp.metrics.estimate_text import method_text, no_interval, possible
 
     rows = [row for row in listing.rows if isinstance(row, ConfigurationRow)]

@@ -333,10 +333,10 @@ def _best_by_task(
     rows = []
     for position, task in enumerate(sweep.tasks):
         best = int(np.argmax(means[:, position]))
-        own = float(means[best, position])
+        best_mean = float(means[best, position])
         chosen = None if winner is None else float(means[winner, position])
-        lost = None if chosen is None else own - chosen
-        rows.append((task.task, f"trial {numbers[best]}", own, chosen, lost))
+        lost = None if chosen is None else best_mean - chosen
+        rows.append((task.task, f"trial {numbers[best]}", best_mean, chosen, lost))
     return Table(
         name=f"winner-best-by-task{name_suffix(sweep, report.evidence)}",
         title=sweep_title("The best trial of each task", sweep, report.evidence),

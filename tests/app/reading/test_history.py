@@ -6,7 +6,8 @@ import pytest
 from command_line import rlexp
 from stored_runs import Stored, completed, ended, evaluated, stored, study
 
-from rlexp.app.commands.look.list_runs import ExperimentRow, ListRequest, list_runs
+from rlexp.app.commands.look.list_runs import ListRequest, list_runs
+from rlexp.app.commands.look.listing_rows import ExperimentRow
 from rlexp.app.commands.look.status import status
 from rlexp.records.events import Checkpointed, Continued, Ending, Refused
 

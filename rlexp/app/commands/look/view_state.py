@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlexp.app.commands.look.list_runs import ExperimentRow
+from rlexp.app.commands.look.listing_rows import ExperimentRow
 from rlexp.app.commands.look.status import ExperimentStatus, RunningRun
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate
 from rlexp.engine.sweep_view import SweepStatus, candidates_text
