@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Interval
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from rlexp.protocol.identity import Identity
 from rlexp.tuners import Problem, Suggester
 from rlexp.tuners.population import (
     Exploration,
-    Population,
     PopulationSuggester,
+    PopulationTuner,
     check_problem,
     unit_values,
 )
@@ -22,38 +22,19 @@ LARGEST = 1e300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PB2:
+class PB2(PopulationTuner):
     """Population-based bandits (Parker-Holder et al. 2020, arXiv:2002.02518).
 
     Members are replaced as by `pbt`. The values of a copy maximise an upper confidence bound of the
     gain per generation, by a Gaussian process whose memory of earlier generations fades.
 
     Attributes:
-        population: Number of members.
-        generations: Number of generations; it divides `budget.steps`.
-        quantile: Share of the members that are replaced after a generation.
-        fixed: Whether the first configurations are trained to the end as well, unchanged.
         most_rows: The process is fitted to so many of the latest parts of trainings.
     """
 
     identity: ClassVar = Identity("tuner", "pb2")
-    lengthens: ClassVar = True
 
-    population: Annotated[int, Ge(2)]
-    generations: Annotated[int, Ge(2)]
-    quantile: Annotated[float, Interval(gt=0, le=0.5)]
-    fixed: bool
     most_rows: Annotated[int, Ge(4)]
-
-    def members(self, steps: int) -> Population:
-        """The population for trainings of so many environment steps.
-
-        Raises:
-            ConfigError: The generations do not divide the steps.
-        """
-        return Population(
-            size=self.population, generations=self.generations, steps=steps, fixed=self.fixed
-        )
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.

@@ -4,52 +4,38 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Interval
+from annotated_types import Interval
 
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Choice, Domain
 from rlexp.tuners import Problem, Suggester
-from rlexp.tuners.population import Exploration, Population, PopulationSuggester, check_problem
+from rlexp.tuners.population import (
+    Exploration,
+    PopulationSuggester,
+    PopulationTuner,
+    check_problem,
+)
 
 Factor = Annotated[float, Interval(gt=0, lt=100)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PBT:
+class PBT(PopulationTuner):
     """Population-based training (Jaderberg et al. 2017, arXiv:1711.09846).
 
     After each generation, the worst members become copies of the best ones, with their networks,
     optimisers and values. The values of a copy are changed: drawn again, or multiplied by a factor.
 
     Attributes:
-        population: Number of members.
-        generations: Number of generations; it divides `budget.steps`.
-        quantile: Share of the members that are replaced after a generation.
         resample: Probability that a value of a copy is drawn again from its range.
         factors: By one of these factors a value of a copy is multiplied otherwise. A choice moves to
             a neighbour instead.
-        fixed: Whether the first configurations are trained to the end as well, unchanged.
     """
 
     identity: ClassVar = Identity("tuner", "pbt")
-    lengthens: ClassVar = True
 
-    population: Annotated[int, Ge(2)]
-    generations: Annotated[int, Ge(2)]
-    quantile: Annotated[float, Interval(gt=0, le=0.5)]
     resample: Annotated[float, Interval(ge=0, le=1)]
     factors: tuple[Factor, Factor]
-    fixed: bool
-
-    def members(self, steps: int) -> Population:
-        """The population for trainings of so many environment steps.
-
-        Raises:
-            ConfigError: The generations do not divide the steps.
-        """
-        return Population(
-            size=self.population, generations=self.generations, steps=steps, fixed=self.fixed
-        )
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.

@@ -8,9 +8,10 @@ earlier generations and of the trial's number, so that kills and the number of w
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
@@ -67,6 +68,35 @@ class Population:
         """The numbers of the trials of a generation."""
         first = 1 + generation * self.size
         return range(first, first + self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopulationTuner:
+    """The settings that all tuners of populations have.
+
+    Attributes:
+        population: Number of members.
+        generations: Number of generations; it divides `budget.steps`.
+        quantile: Share of the members that are replaced after a generation.
+        fixed: Whether the first configurations are trained to the end as well, unchanged.
+    """
+
+    lengthens: ClassVar = True
+
+    population: Annotated[int, Ge(2)]
+    generations: Annotated[int, Ge(2)]
+    quantile: Annotated[float, Interval(gt=0, le=0.5)]
+    fixed: bool
+
+    def members(self, steps: int) -> Population:
+        """The population for trainings of so many environment steps.
+
+        Raises:
+            ConfigError: The generations do not divide the steps.
+        """
+        return Population(
+            size=self.population, generations=self.generations, steps=steps, fixed=self.fixed
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
