@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ NUMBER = "number"
 
 Entry = Mapping[str, Mapping[str, Any]]
 """The fields of the intervals that were computed together, by metric."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -61,35 +63,45 @@ class IntervalMemory:
         self, question: bytes, compute: Callable[[], dict[str, Interval]]
     ) -> dict[str, Interval]:
         """The intervals that answer a question; they are computed where none are kept."""
-        if self._version is None:
-            return compute()
-        key = sha256(question).hexdigest()
-        entry = self._kept.get(key)
-        with suppress(*INVALID):
-            if entry is not None:
-                intervals = {name: Interval(**values) for name, values in entry.items()}
-                self._used[key] = entry
-                return intervals
-        computed = compute()
-        self._used[key] = {name: asdict(interval) for name, interval in computed.items()}
-        self._new = True
-        return computed
+
+        def read(entry: Entry) -> dict[str, Interval]:
+            return {name: Interval(**values) for name, values in entry.items()}
+
+        def plain(intervals: dict[str, Interval]) -> Entry:
+            return {name: asdict(interval) for name, interval in intervals.items()}
+
+        return self._recall(question, compute, read, plain)
 
     def recall_number(self, question: bytes, compute: Callable[[], float | None]) -> float | None:
         """The number that answers a question; it is computed where none is kept."""
+
+        def read(entry: Entry) -> float | None:
+            value = entry[NUMBER][NUMBER]
+            if value is not None and not isinstance(value, float):
+                raise TypeError("it is no number")
+            return value
+
+        return self._recall(question, compute, read, lambda value: {NUMBER: {NUMBER: value}})
+
+    def _recall(
+        self,
+        question: bytes,
+        compute: Callable[[], Answer],
+        read: Callable[[Entry], Answer],
+        plain: Callable[[Answer], Entry],
+    ) -> Answer:
+        """The kept answer to a question; a computed one where none is kept or it cannot be read."""
         if self._version is None:
             return compute()
         key = sha256(question).hexdigest()
         entry = self._kept.get(key)
         with suppress(*INVALID):
             if entry is not None:
-                value = entry[NUMBER][NUMBER]
-                if value is not None and not isinstance(value, float):
-                    raise TypeError("it is no number")
+                answer = read(entry)
                 self._used[key] = entry
-                return value
+                return answer
         computed = compute()
-        self._used[key] = {NUMBER: {NUMBER: computed}}
+        self._used[key] = plain(computed)
         self._new = True
         return computed
 

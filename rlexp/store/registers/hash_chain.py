@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rlexp.errors import RecordError
 from rlexp.store.files import read_file
 from rlexp.store.schemas import VERSION, FileSchema
+
+Entry = TypeVar("Entry")
 
 NOTHING = "0" * 64
 """The hash in the first line, which has no line before it."""
@@ -32,6 +34,28 @@ class ChainedLines:
     sha256: str | None = None
     breaks: tuple[str, ...] = ()
     torn: bool = False
+
+
+def read_entries(
+    chain: ChainedLines, read: Callable[[bytes], Entry | None]
+) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """The entries of a register, and all that is wrong with its lines.
+
+    Args:
+        chain: The lines of the register.
+        read: Returns the entry of a line, or None to leave it out; raises a RecordError where the line
+            cannot be read.
+    """
+    entries, unreadable = list[Entry](), list[str]()
+    for number, line in enumerate(chain.lines, start=1):
+        try:
+            entry = read(line)
+        except RecordError as error:
+            unreadable.append(f"line {number} cannot be read: {error}")
+            continue
+        if entry is not None:
+            entries.append(entry)
+    return tuple(entries), (*chain.breaks, *unreadable)
 
 
 def read_chain(path: Path, schema: FileSchema) -> ChainedLines:

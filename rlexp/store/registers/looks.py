@@ -12,7 +12,14 @@ from rlexp.records.look import Look, LookRegister
 from rlexp.store.files import append_line_with, parse_json
 from rlexp.store.layout import Layout
 from rlexp.store.locks.lease import hold
-from rlexp.store.registers.hash_chain import NOTHING, chained, content_of, head_bytes, read_chain
+from rlexp.store.registers.hash_chain import (
+    NOTHING,
+    chained,
+    content_of,
+    head_bytes,
+    read_chain,
+    read_entries,
+)
 from rlexp.store.schemas import LOOKS
 
 PATIENCE = 10.0
@@ -34,19 +41,13 @@ def read_looks(layout: Layout, tasks: Collection[str] | None = None) -> LookRegi
     chain = read_chain(layout.looks, LOOKS)
     # Only lines with these texts are parsed, because parsing is most of the work.
     marks = None if tasks is None else [f'"task":{json.dumps(t)}'.encode() for t in tasks]
-    looks, unreadable = [], []
-    for number, line in enumerate(chain.lines, start=1):
-        if marks is None or any(mark in line for mark in marks):
-            try:
-                looks.append(_read(line))
-            except RecordError as error:
-                unreadable.append(f"line {number} cannot be read: {error}")
+
+    def read(line: bytes) -> Look | None:
+        return _read(line) if marks is None or any(mark in line for mark in marks) else None
+
+    looks, breaks = read_entries(chain, read)
     return LookRegister(
-        looks=tuple(looks),
-        sums=chain.sums,
-        sha256=chain.sha256,
-        breaks=(*chain.breaks, *unreadable),
-        torn=chain.torn,
+        looks=looks, sums=chain.sums, sha256=chain.sha256, breaks=breaks, torn=chain.torn
     )
 
 

@@ -21,7 +21,7 @@ from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line_with, parse_json
 from rlexp.store.layout import Layout
 from rlexp.store.locks.lease import hold
-from rlexp.store.registers.hash_chain import chained, read_chain
+from rlexp.store.registers.hash_chain import chained, read_chain, read_entries
 from rlexp.store.schemas import PROTOCOLS
 
 PATIENCE = 10.0
@@ -49,17 +49,12 @@ def read_protocols(layout: Layout) -> ProtocolRegister:
         RecordError: The file cannot be read.
     """
     chain = read_chain(layout.protocols, PROTOCOLS)
-    registrations, unreadable = list[Registration](), list[str]()
-    for number, line in enumerate(chain.lines, start=1):
-        try:
-            registrations.append(_read(line))
-        except RecordError as error:
-            unreadable.append(f"line {number} cannot be read: {error}")
+    registrations, breaks = read_entries(chain, _read)
     return ProtocolRegister(
-        registrations=tuple(registrations),
+        registrations=registrations,
         sums=chain.sums,
         sha256=chain.sha256,
-        breaks=(*chain.breaks, *unreadable),
+        breaks=breaks,
         torn=chain.torn,
     )
 

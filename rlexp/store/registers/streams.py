@@ -9,7 +9,7 @@ from rlexp.errors import RecordError
 from rlexp.records.stream import StreamLine, StreamRegister, line_from_plain, plain_line
 from rlexp.store.files import append_line_with, parse_json
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.registers.hash_chain import chained, read_chain
+from rlexp.store.registers.hash_chain import chained, read_chain, read_entries
 from rlexp.store.schemas import CANDIDATES
 
 
@@ -25,17 +25,18 @@ def read_stream(paths: ExperimentPaths) -> StreamRegister:
         RecordError: The file cannot be read.
     """
     chain = read_chain(paths.candidates, CANDIDATES)
-    lines, unreadable = list[StreamLine](), list[str]()
-    for number, line in enumerate(chain.lines, start=1):
-        try:
-            document = parse_json(line)
-            CANDIDATES.check(document, "it")
-            lines.append(line_from_plain(document))
-        except (RecordError, ValueError, RecursionError) as error:
-            unreadable.append(f"line {number} cannot be read: {error}")
-    return StreamRegister.of(
-        tuple(lines), sums=chain.sums, breaks=(*chain.breaks, *unreadable), torn=chain.torn
-    )
+    lines: tuple[StreamLine, ...]
+    lines, breaks = read_entries(chain, _read)
+    return StreamRegister.of(lines, sums=chain.sums, breaks=breaks, torn=chain.torn)
+
+
+def _read(line: bytes) -> StreamLine:
+    try:
+        document = parse_json(line)
+        CANDIDATES.check(document, "it")
+        return line_from_plain(document)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(str(error)) from error
 
 
 def append_to_stream(paths: ExperimentPaths, *lines: StreamLine) -> None:
