@@ -58,6 +58,9 @@ def check_lineages(study: StudyFolder) -> None:
         if t.configuration is not None and is_scheduled(t.configuration.algorithm["learning_rate"])
     ]
     assert changed
+    code, output = study.give("best", "population", "--trial", str(changed[-1].number))
+    # A schedule is shown as its values in their order, and not as JSON.
+    assert (0, True, False) == (code, "→" in output, "{" in output), output
 
 
 def check_choice(study: StudyFolder) -> None:

@@ -63,8 +63,8 @@ def _read(name: str, request: SweepRequest, workspace: Workspace) -> EarlierSwee
     trials = _standings(sweeping, request.space)
     if not trials:
         raise ConfigError(
-            f"{KEY}: {name} has no trial with a tuning score in this space: continue it first with "
-            f"'rlexp resume {name}', or leave it out",
+            f"{KEY}: {name} has no trial with a tuning score in this space: choose a wider space, "
+            f"continue it with 'rlexp resume {name}' if it is not finished, or leave it out",
             key=KEY,
         )
     return EarlierSweep(name, experiment.fingerprint, trials)

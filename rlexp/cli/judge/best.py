@@ -1,5 +1,6 @@
 """`rlexp best`: shows the best trial of a sweep, or writes its hyperparameters for reuse."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -113,11 +114,18 @@ def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
 
 
 def _exact(value: object) -> str | None:
-    """A value with all its digits, so that it can be copied; None where it is not active."""
+    """A value with all its digits, so that it can be copied; None where it is not active.
+
+    A schedule is not copied from a table: its values are shown in their order.
+    """
     import json
+
+    from rlexp.text import format_parameter
 
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, Mapping) and value.get("shape") == "steps":
+        return format_parameter(value)
     return json.dumps(value)
 
 
