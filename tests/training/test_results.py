@@ -9,7 +9,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.external import Results, ScriptFault, Tail
+from rlexp.training.script_results import Results, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
