@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Gt
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.protocol.identity import Identity
@@ -15,8 +17,8 @@ from rlexp.protocol.identity import Identity
 NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 PLACEHOLDERS = (
-    *("configuration", "device", "folder", "python", "results", "seed", "steps", "task"),
-    "threads",
+    *("attempt", "configuration", "device", "folder", "python", "results", "seed", "steps"),
+    *("task", "threads"),
 )
 """Placeholders of a command besides those of settings."""
 SETTINGS = "settings."
@@ -30,7 +32,7 @@ class External:
     `docs/guides/external.md` describes what the script receives and what it must write.
     """
 
-    identity: ClassVar = Identity("algorithm", "external")
+    identity: ClassVar = Identity("algorithm", "external", excluded=("continues", "hang_timeout"))
 
     policies: ClassVar[tuple[str, ...]] = ()
     actions: ClassVar[tuple[str, ...]] = ()
@@ -44,6 +46,10 @@ class External:
     that the command names. Once the files have been read: the sha256 of each."""
     settings: dict[str, Any]
     """Hyperparameters, with the names that the script uses."""
+    continues: bool = False
+    """Whether the script continues from its own checkpoints, which it keeps in `{folder}`."""
+    hang_timeout: Annotated[float, Gt(0)] | None = None
+    """Seconds without a line after which the script is killed; null: `executor.hang_timeout`."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid name or command, and compute the sha256 of each file."""

@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, Signals
 from typing import Any
@@ -12,9 +12,17 @@ from typing import Any
 from rlexp.errors import DISK_ERRORS, RecordError
 from rlexp.protocol.budget import Budget, overtime_text
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
+from rlexp.records.events import (
+    Continued,
+    Ending,
+    Evaluated,
+    Failure,
+    Measured,
+    RunEnded,
+    StopRequest,
+)
 from rlexp.training import Listener
-from rlexp.training.script_results import Results, ScriptFault, Tail
+from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
 from rlexp.training.stopping import Stopped, TimedOut
 
 VERSION = 1
@@ -44,6 +52,7 @@ class Script:
         memory_kills: Returns how many processes the kernel has killed for lack of memory so far.
         scalars: Returns new scalars that the script has logged into event files: steps with their
             scalars by name. Its argument says whether the script has ended.
+        earlier: Earlier attempts by number, if the script may continue from its checkpoints.
     """
 
     words: Sequence[str]
@@ -55,10 +64,11 @@ class Script:
     last_words: Callable[[], str] = str
     memory_kills: Callable[[], int] = int
     scalars: Callable[[bool], Sequence[tuple[int, Mapping[str, float]]]] = lambda _: ()
+    earlier: Mapping[int, EarlierAttempt] = field(default_factory=dict)
 
 
 def script_configuration(
-    spec: RunSpec, budget: Budget, *, task: str, results: Path, folder: Path
+    spec: RunSpec, budget: Budget, *, task: str, attempt: int, results: Path, folder: Path
 ) -> dict[str, Any]:
     """Return the content of the configuration file of a script.
 
@@ -66,6 +76,7 @@ def script_configuration(
         spec: The run.
         budget: The budget of the run, with its time limit.
         task: The name under which scores are compared.
+        attempt: The number of the attempt, from 1.
         results: The results file.
         folder: A folder for any other files of the script.
     """
@@ -80,6 +91,7 @@ def script_configuration(
             "phase": str(spec.phase),
             "root": spec.root,
             "seed": spec.seed,
+            "attempt": attempt,
         },
         "seed": streams.policy,
         "seeds": {
@@ -110,7 +122,7 @@ def train_by_script(
         listener: Receives every event; the last event is also returned.
         check: Called before the script is started; a RecordError interrupts the run.
     """
-    results = Results(budget, listener.now)
+    results = Results(budget, listener.now, earlier=script.earlier)
     request: StopRequest | None = None
     fault: ScriptFault | None = None
     listener.goes_on_from(None)
@@ -147,7 +159,7 @@ def _ended(
         time=listener.now(),
         step=results.furthest_step,
         ending=ending,
-        seconds=listener.elapsed(),
+        seconds=results.earlier_seconds + listener.elapsed(),
         reason=reason,
         **more,
     )
@@ -181,14 +193,14 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
     results.check_whole()
 
 
-def _emit_line(
-    events: Sequence[Measured | Evaluated], final: list[Evaluated], listener: Listener
-) -> None:
+def _emit_line(events: Sequence[ScriptEvent], final: list[Evaluated], listener: Listener) -> None:
     """Emit the events of a line, but keep the final evaluation.
 
     Libraries write event files late, and what was logged before the evaluation must precede it.
     """
     for event in events:
+        if isinstance(event, Continued):
+            listener.goes_on_from(event.step)
         if isinstance(event, Evaluated) and event.final:
             final.append(event)
         else:

@@ -2,22 +2,27 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlexp.errors import did_you_mean
 from rlexp.protocol.budget import Budget
-from rlexp.records.events import Evaluated, Failure, Measured
+from rlexp.records.events import Continued, Evaluated, Failure, Measured
 from rlexp.records.scored_measure import lacking_measure
 
-KEYS = ("step", "metrics", "returns", "lengths", "seconds", "measures", "final")
-EVALUATION_KEYS = KEYS[2:]
+EVALUATION_KEYS = ("returns", "lengths", "seconds", "measures", "final")
+CONTINUES = "continues"
+"""Key of a first line: the attempt whose checkpoint the script continues from."""
+KEYS = ("step", "metrics", *EVALUATION_KEYS, CONTINUES)
 LEAST, MOST = 0.9, 2.0
 """Allowed final step as a factor of the budget; scripts that train in whole rollouts miss it."""
 LONGEST_LINE = 1 << 24
 """Longest line of the results file, in bytes."""
+
+
+ScriptEvent = Continued | Measured | Evaluated
 
 
 class ScriptFault(Exception):  # noqa: N818
@@ -63,6 +68,23 @@ class Tail:
         return [line for line in lines if line.strip()]
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierAttempt:
+    """What an earlier attempt of a run recorded, from which its script may continue.
+
+    Attributes:
+        moments: Steps of its events with the seconds of training until then, in order.
+        evaluations: Steps of its evaluations during training, of those it continued from included.
+    """
+
+    moments: Sequence[tuple[int, float]]
+    evaluations: Sequence[int]
+
+    def seconds_until(self, step: int) -> float:
+        """Seconds of training until the last event up to `step`."""
+        return max((seconds for moment, seconds in self.moments if moment <= step), default=0.0)
+
+
 @dataclass(slots=True)
 class Results:
     """Turns lines of a results file into events, and refuses invalid lines.
@@ -74,6 +96,8 @@ class Results:
         evaluations: Steps of the evaluations so far, without the final one.
         final: Whether the final evaluation was read.
         logged: The last step of the event files of the script.
+        earlier: Earlier attempts of the run by number, if the script may continue from them.
+        earlier_seconds: Seconds of the training that the script continued.
     """
 
     budget: Budget
@@ -82,6 +106,8 @@ class Results:
     evaluations: list[int] = field(default_factory=list)
     final: bool = False
     logged: int = 0
+    earlier: Mapping[int, EarlierAttempt] = field(default_factory=dict)
+    earlier_seconds: float = 0.0
     _number: int = 0
 
     @property
@@ -94,7 +120,7 @@ class Results:
         """The furthest step of the results and the event files; the final evaluation decides."""
         return self.step if self.final else max(self.step, self.logged)
 
-    def read(self, line: bytes) -> list[Measured | Evaluated]:
+    def read(self, line: bytes) -> list[ScriptEvent]:
         """Return the events of a line; a line with only a step is a heartbeat and gives no event.
 
         Raises:
@@ -105,7 +131,9 @@ class Results:
         if self.final:
             raise self._fault("no line may follow the final evaluation")
         self.step = self._checked_step(entry.get("step"))
-        events: list[Measured | Evaluated] = []
+        events: list[ScriptEvent] = []
+        if CONTINUES in entry:
+            events.append(self._continued(entry[CONTINUES]))
         if "metrics" in entry:
             metrics = self._numbers(entry["metrics"], "metrics")
             events.append(Measured(time=self.now(), step=self.step, metrics=metrics))
@@ -114,6 +142,20 @@ class Results:
         elif orphans := [key for key in EVALUATION_KEYS if key in entry]:
             raise self._fault(f"{orphans[0]} needs returns in the same line")
         return events
+
+    def _continued(self, number: Any) -> Continued:
+        """Take over what the attempt `number` recorded up to the step of this line."""
+        if self._number != 1:
+            raise self._fault(f"{CONTINUES} belongs in the first line")
+        earlier = self.earlier.get(number) if type(number) is int else None
+        if earlier is None:
+            allowed = ", ".join(map(str, self.earlier)) or "none: set algorithm.continues=true"
+            raise self._fault(
+                f"{CONTINUES}={number!r} is no earlier attempt of this run (there are: {allowed})"
+            )
+        self.evaluations = [step for step in earlier.evaluations if step <= self.step]
+        self.earlier_seconds = earlier.seconds_until(self.step)
+        return Continued(time=self.now(), step=self.step, attempt=number)
 
     def check_whole(self) -> None:
         """Refuse results without the evaluations that the score needs.
