@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlexp.algorithms.external import External, files_named
+from rlexp.algorithms.external import RECIPES_FOLDER, External, files_named
 from rlexp.app.execution.failure_lines import failure_line
+from rlexp.app.execution.recipe_environments import RecipeEnvironment, clean_variables
 from rlexp.app.execution.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
@@ -42,7 +43,17 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
+    if (environment := recipe_environment(algorithm)) is not None:
+        environment.check()
+        return
     _check_reports(algorithm.command)
+
+
+def recipe_environment(algorithm: External) -> RecipeEnvironment | None:
+    """The virtual environment of a script's own, or None without requirements."""
+    if algorithm.requirements is None:
+        return None
+    return RecipeEnvironment(algorithm.name, algorithm.requirements)
 
 
 def _check_reports(command: str) -> None:
@@ -107,12 +118,14 @@ def train_external(
     task, folder = training.environment.task, attempt.folder.absolute()
     script_paths = AttemptPaths(folder)
     earlier = _take_over(script_paths) if algorithm.continues else {}
+    recipe = recipe_environment(algorithm)
     values = {
         "attempt": str(script_paths.number),
         "configuration": str(script_paths.configuration),
         "device": training.compute.device,
         "folder": str(script_paths.files),
-        "python": sys.executable,
+        "python": sys.executable if recipe is None else str(recipe.python),
+        "recipes": str(RECIPES_FOLDER),
         "results": str(script_paths.results),
         "seed": str(spec.streams.policy),
         "steps": str(training.budget.steps),
@@ -129,9 +142,13 @@ def train_external(
     )
     script = Script(
         words=algorithm.words(values),
-        variables=_variables(values),
+        variables={**(os.environ if recipe is None else clean_variables()), **_variables(values)},
         configuration=script_paths.configuration,
-        told={**settings, "working_directory": str(Path.cwd())},
+        told={
+            **settings,
+            "working_directory": str(Path.cwd()),
+            **({} if recipe is None else {"packages": recipe.packages}),
+        },
         results=script_paths.results,
         folder=script_paths.files,
         last_words=lambda: failure_line(script_paths.log),
@@ -202,7 +219,6 @@ def _scalars_in(folder: Path) -> Callable[[bool], list[tuple[int, dict[str, floa
 def _variables(values: Mapping[str, str]) -> dict[str, str]:
     names = ("configuration", "folder", "results", "seed")
     return {
-        **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, values["threads"]),
         # A full buffer of a killed script would take its last lines with it.
         "PYTHONUNBUFFERED": "1",
