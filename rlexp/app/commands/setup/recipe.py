@@ -106,7 +106,10 @@ def install_recipe(name: str, workspace: Workspace, *, again: bool = False) -> R
         folder=environment.folder,
         packages=tuple(environment.packages),
         next=(
-            NextCommand("train with it", f"rlexp run algorithm={FOLDER}{bare_name} seeds.test=5"),
+            NextCommand(
+                why="train with it",
+                command=f"rlexp run algorithm={FOLDER}{bare_name} seeds.test=5",
+            ),
         ),
     )
 
