@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from rlexp.algorithms.schedules import StepSchedule
+from rlexp.config.callback_classes import as_plug_in, is_library_callback
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
@@ -52,6 +53,7 @@ class ValidatedSettings:
     environment: dict[str, Any]
     executor: dict[str, Any]
     tracker: dict[str, Any] | list[str]
+    callback: dict[str, Any] | list[str]
     experiment: str | None
     phase: Literal["test", "tuning"]
     failures: Failures
@@ -78,6 +80,7 @@ class PlugIns(LearningPlugIns):
 
     executor: Any
     trackers: Mapping[str, Any]
+    callbacks: Mapping[str, Any]
 
 
 def validate(
@@ -98,9 +101,11 @@ def validate(
         mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
+    callbacks = _build_named_plug_ins(mistakes, settings.get("callback"), "callback", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
-    return root, PlugIns(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
+    every = dict(zip(PLUG_INS, parts, strict=True))
+    return root, PlugIns(**every, trackers=trackers, callbacks=callbacks)
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
@@ -138,6 +143,8 @@ def build_named(settings: Any, group: str, allowed: Sequence[str] = ()) -> dict[
         ConfigError: All mistakes of their settings, on one line.
     """
     mistakes = _secret_errors({group: settings})
+    if isinstance(settings, Mapping):
+        settings = {name: _without_recorded_names(part) for name, part in settings.items()}
     built = _build_named_plug_ins(mistakes, settings, group, allowed)
     if mistakes:
         raise _combined(mistakes)
@@ -284,6 +291,8 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     except Exception as error:  # importing runs arbitrary code, which may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
+    if group == "callback" and is_library_callback(target) and not is_dataclass(target):
+        return as_plug_in(target)
     if not isinstance(target, type) or not is_dataclass(target):
         raise ConfigError(
             f"{group}._target_={path!r} is not a plug-in: write the path of a dataclass"

@@ -32,6 +32,8 @@ TINY = {
     ),
 }
 """Overrides that make a training of each kind short."""
+ALLOWED = ("odd_environments", "odd_callbacks")
+"""Packages of these tests that configurations may name."""
 
 
 class RecordingListener:
@@ -110,6 +112,7 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
         phase=Phase.TEST,
         root=composition.root,
         seed=seed,
+        callback=composition.parts["callback"] or None,
     )
 
 
@@ -133,13 +136,14 @@ class Composed:
 @cache
 def _compose_parts(words: tuple[str, ...]) -> Composed:
     values = compose(words, Path("nowhere"))[0].plain
-    settings, _ = validate(values, ("odd_environments",))
+    settings, _ = validate(values, ALLOWED)
     environment = {k: v for k, v in values["environment"].items() if k != "reference"}
     parts = {
         "agent": values["agent"],
         "algorithm": values["algorithm"],
         "environment": environment,
         "budget": settings.budget.defining(),
+        "callback": values["callback"],
     }
     return Composed(parts, settings.seeds.root)
 
@@ -169,7 +173,7 @@ def run_training(
     folder.mkdir(parents=True, exist_ok=True)
     recorder = listener or RecordingListener(folder)
     spec = spec_of(*words, seed=seed, **(changes or {}))
-    training = assemble(spec, operational=operational, lean=lean)
+    training = assemble(spec, operational=operational, allowed=ALLOWED, lean=lean)
     return recorder, train(training, recorder, folder, checkpoints)
 
 

@@ -24,7 +24,7 @@ from rlexp.app.execution.external import train_external
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
-from rlexp.config.validate import build
+from rlexp.config.validate import build, build_named
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
@@ -32,7 +32,7 @@ from rlexp.executors import DISK_FULL, IN_USE, RUN_FAILED
 from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
+from rlexp.protocol.spec import CALLBACK, COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
     Ending,
@@ -61,6 +61,7 @@ from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement
+from rlexp.training.acting import fits_shortcuts
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
@@ -469,6 +470,8 @@ def assemble(
         ConfigError: A plug-in cannot be built.
     """
     use_threads(spec.compute["threads"])
+    callbacks = build_named(spec.callback or {}, CALLBACK, allowed)
+    lean = lean and all(map(fits_shortcuts, callbacks.values()))
     if spec.compiled:
         set_up(cache_folder())
     return Training(
@@ -480,6 +483,7 @@ def assemble(
         compute=Compute(**spec.compute, lean=lean),
         streams=spec.streams,
         parent=spec.parent,
+        callbacks=callbacks,
         shortcuts=usable_here() if lean else frozenset(),
     )
 
@@ -503,6 +507,8 @@ def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
     """Yield every plug-in: its group, its settings in the specification, and the instance."""
     yield "agent", spec.agent, training.agent
     yield "algorithm", spec.algorithm, training.algorithm
+    for name, callback in training.callbacks.items():
+        yield CALLBACK, (spec.callback or {})[name], callback
     environment = training.environment
     if isinstance(environment, ComposedTask):
         for name, component in environment.components.items():

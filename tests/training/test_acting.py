@@ -1,0 +1,125 @@
+"""Callbacks that act while a run trains: what they see, how runs end by them, and exact continuation."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_full import long
+from trainings import RecordingListener, run_training, shared_training, without_times
+
+from rlexp.records.events import Ending, Evaluated, Failure, Refused, RunEnded, StopRequest
+
+BUDGET = (
+    "budget.steps=256",
+    "budget.evaluation_every=64",
+    "budget.evaluation_episodes=1",
+    "budget.final_episodes=2",
+    "environment.max_episode_steps=25",
+    "agent.network=[8]",
+)
+PPO = (
+    *("environment=cartpole", "algorithm=ppo", "algorithm.n_steps=32"),
+    *("algorithm.n_epochs=2", "algorithm.batch_size=16"),
+)
+SAC = (
+    *("environment=pendulum", "algorithm=sac", "algorithm.learning_starts=40"),
+    *("algorithm.buffer_size=200", "algorithm.batch_size=16", "algorithm.train_freq=4"),
+)
+USERS = ("+callback.mine._target_=odd_callbacks.Tightening", "+callback.mine.noise=0.01")
+LENGTHS = ("+callback.lengths._target_=odd_callbacks.LongerRollouts",)
+CASES: dict[str, tuple[str, ...]] = {
+    "users": (*PPO, *USERS),
+    "several": (*PPO, *USERS, *LENGTHS),
+}
+"""The words of trainings in which callbacks act."""
+
+
+def of_user(name: str, *words: str) -> tuple[str, ...]:
+    """The words of a short training with one callback of `odd_callbacks`."""
+    return (*PPO, *BUDGET, f"+callback.mine._target_=odd_callbacks.{name}", *words)
+
+
+def results(listener: RecordingListener, after: int = 0) -> list[Any]:
+    """Evaluations and end after a step, without times."""
+    events = [e for e in listener.events if isinstance(e, Evaluated | RunEnded)]
+    return [v for v in without_times(events) if after < v["step"]]  # type: ignore[arg-type]
+
+
+def interrupted(folder: Path, stop: int, *words: str) -> RecordingListener:
+    """The listener of a training that was stopped at a step, with its checkpoints."""
+    stopped = RecordingListener(folder)
+    stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), stop
+    run_training(folder, *words, listener=stopped, checkpoint_every=16)
+    return stopped
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_training_with_callbacks_continues_exactly(name: str, tmp_path: Path) -> None:
+    """A training that was stopped ends with the weights (SHA-256) and scores of one that was not."""
+    words = (*CASES[name], *BUDGET)
+    control, expected = shared_training(*words)
+    plain = tuple(word for word in words if "callback" not in word)
+    without, _ = shared_training(*plain)
+    assert expected.ending is Ending.COMPLETED, expected.reason
+    assert results(without) != results(control)
+    for stop in (70, 200):
+        stopped = interrupted(tmp_path / str(stop), stop, *words)
+        checkpoint = stopped.saved_checkpoint(-1)
+        rest, end = run_training(tmp_path / f"rest-{stop}", *words, checkpoints=[checkpoint])
+        assert [checkpoint.step] == rest.began_at
+        assert expected.weights == end.weights
+        assert results(control, checkpoint.step) == results(rest)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("Forgetful", "Forgetful has no state_dict()"), ("Unsaved", "what cannot be saved")],
+)
+def test_a_callback_without_a_saved_state_begins_anew(
+    name: str, reason: str, tmp_path: Path
+) -> None:
+    """A continued training begins at step 0, says why, and ends with the same weights."""
+    words = of_user(name)
+    _, expected = shared_training(*words)
+    stopped = interrupted(tmp_path / "stopped", 150, *words)
+    checkpoint = stopped.saved_checkpoint(-1)
+    rest, end = run_training(tmp_path / "rest", *words, checkpoints=[checkpoint])
+    (refused,) = [event for event in rest.events if isinstance(event, Refused)]
+    assert reason in refused.reason
+    assert [None] == rest.began_at
+    assert expected.weights == end.weights
+
+
+def test_a_callback_that_ends_the_training_is_named() -> None:
+    """The run is completed with its final evaluation, and its end says how many steps it took."""
+    listener, end = shared_training(*of_user("Ending", "+callback.mine.after=100"))
+    assert (Ending.COMPLETED, 100) == (end.ending, end.step)
+    assert end.reason == "callback mine ended the training at step 100 of 256"
+    final = [event for event in listener.events if isinstance(event, Evaluated) and event.final]
+    assert [100] == [event.step for event in final]
+
+
+def test_a_score_of_the_whole_curve_needs_the_whole_curve(tmp_path: Path) -> None:
+    """A run with `score=auc` that a callback ends has no score, and says what to use."""
+    words = of_user("Ending", "+callback.mine.after=100", "budget.score=auc")
+    _, end = run_training(tmp_path, *words)
+    assert (Ending.FAILED, Failure.USER) == (end.ending, end.failure)
+    assert end.reason is not None
+    assert "use budget.score=final" in end.reason
+
+
+def test_an_error_of_a_callback_fails_the_run(tmp_path: Path) -> None:
+    """The reason names the callback, its error and its line; nothing else is lost."""
+    _, end = run_training(tmp_path, *of_user("Raising"))
+    assert (Ending.FAILED, Failure.USER, 10) == (end.ending, end.failure, end.step)
+    assert end.reason is not None
+    assert end.reason.startswith("callback mine: ValueError: no more (odd_callbacks.py:")
+
+
+@pytest.mark.parametrize("stop", [64, pytest.param(128, marks=long)])
+def test_changed_rollout_lengths_are_trained(stop: int) -> None:
+    """Each rollout has the length that was set during the one before it."""
+    listener, end = shared_training(*PPO, *BUDGET, *LENGTHS)
+    # Rollouts of 32 and 16 steps in turn: the last one begins at 240 and ends at 272.
+    assert (Ending.COMPLETED, 272) == (end.ending, end.step)
+    assert stop in {event.step for event in listener.events if isinstance(event, Evaluated)}
