@@ -17,6 +17,10 @@ BASE = ("stable_baselines3.common.callbacks", "BaseCallback")
 NAMED = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 JSON_TYPES = (bool, int, float, str, type(None), list, dict, tuple)
 IDENTITY = "identity"
+LENGTH = "depends_on_length"
+"""Attribute of a class that says whether what it does depends on the length of training."""
+STATE = ("state_dict", "load_state_dict")
+"""Methods of a class whose state is part of checkpoints."""
 
 
 def is_library_callback(kind: Any) -> bool:
@@ -61,16 +65,19 @@ def as_plug_in(kind: type) -> type:
         kind.__qualname__,
         kind.__doc__,
     )
-    for name in (IDENTITY, "depends_on_length"):
-        if name in vars(kind):
-            setattr(made, name, vars(kind)[name])
+    # A declared identity is not inherited, as for every plug-in.
+    if IDENTITY in vars(kind):
+        made.identity = vars(kind)[IDENTITY]  # type: ignore[attr-defined]
+    if hasattr(kind, LENGTH):
+        setattr(made, LENGTH, getattr(kind, LENGTH))
+    made.keeps_state = all(hasattr(kind, name) for name in STATE)  # type: ignore[attr-defined]
     return made
 
 
 def _default(value: Any) -> Any:
     """The default of an argument; a list or mapping is made anew for each callback."""
     if isinstance(value, list | dict):
-        return field(default_factory=lambda: value.copy())
+        return field(default_factory=value.copy)
     return field(default=value)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from rlexp.algorithms.schedules import StepSchedule
+from rlexp.algorithms.schedules import may_change
 from rlexp.config.callback_classes import as_plug_in, is_library_callback
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
@@ -480,15 +480,10 @@ def _value_error(item: Any, path: str, kind: type) -> ConfigError:
 
 def _constant_error(path: str, kind: type) -> ConfigError:
     """The error of a schedule for a setting that has one value for the whole training."""
-    changing = [f.name for f in fields(kind) if _may_change(f.type)] if is_dataclass(kind) else []
+    changing = [f.name for f in fields(kind) if may_change(f.type)] if is_dataclass(kind) else []
     text = f"{path} cannot change while a run trains: give it one value"
     names = f"; these settings can change: {', '.join(changing)}" if changing else ""
     return ConfigError(f"{text}{names}", code="wrong_type", key=path, allowed=changing)
-
-
-def _may_change(kind: Any) -> bool:
-    """Whether a type takes a schedule by steps."""
-    return get_origin(kind) is StepSchedule or any(map(_may_change, get_args(kind)))
 
 
 def _in_words(message: str) -> str:

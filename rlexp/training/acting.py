@@ -81,7 +81,7 @@ class RunView:
         return np.random.default_rng([*self._seed, self._model.num_timesteps])
 
 
-class CallbackFault(ConfigError):
+class CallbackFault(ConfigError):  # noqa: N818
     """A callback raised an error, which ends its run."""
 
 
@@ -130,7 +130,9 @@ class ActingCallbacks(BaseCallback):
         except CallbackFault:
             raise
         except Exception as error:
-            raise CallbackFault(f"callback {name}: {_in_one_line(error)}{_origin(error)}") from error
+            raise CallbackFault(
+                f"callback {name}: {_in_one_line(error)}{_origin(error)}"
+            ) from error
 
     def _on_training_start(self) -> None:
         for name, part in self._parts.items():

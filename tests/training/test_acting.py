@@ -27,11 +27,44 @@ SAC = (
 )
 USERS = ("+callback.mine._target_=odd_callbacks.Tightening", "+callback.mine.noise=0.01")
 LENGTHS = ("+callback.lengths._target_=odd_callbacks.LongerRollouts",)
+PERTURBED = (
+    *("callback.dormant_perturbation.every=60", "callback.dormant_perturbation.samples=32"),
+    "callback.dormant_perturbation.threshold=0.3",
+)
 CASES: dict[str, tuple[str, ...]] = {
     "users": (*PPO, *USERS),
     "several": (*PPO, *USERS, *LENGTHS),
+    "schedule": (
+        *(*PPO, "callback=schedule"),
+        (
+            "callback.schedule.values={learning_rate: {shape: exponential, initial: 1e-2, final: 1e-4}, "
+            "ent_coef: {shape: cosine, initial: 0.1}, n_epochs: {shape: linear, initial: 4, final: 1}, "
+            "n_steps: {shape: steps, steps: [0, 100], values: [32, 16]}, "
+            "clip_range: {shape: piecewise, steps: [0, 128], values: [0.3, 0.1]}}"
+        ),
+    ),
+    "resets": (*PPO, "callback=resets", "callback.resets.every=90"),
+    "all resets": (
+        *SAC,
+        "callback=resets",
+        "callback.resets.every=90",
+        "callback.resets.layers=all",
+    ),
+    "perturbation": (*SAC, "callback=dormant_perturbation", *PERTURBED),
+    "perturbed ppo": (*PPO, "callback=dormant_perturbation", *PERTURBED),
+    "controller": (
+        *(*PPO, "callback=adaptive_rollout_length", "callback.adaptive_rollout_length.low=16"),
+        *(
+            "callback.adaptive_rollout_length.high=64",
+            "callback.adaptive_rollout_length.reserve=2",
+        ),
+    ),
 }
 """The words of trainings in which callbacks act."""
+
+
+QUICK = ("several", "schedule", "resets", "perturbation", "controller")
+NAMES = [name if name in QUICK else pytest.param(name, marks=long) for name in CASES]
 
 
 def of_user(name: str, *words: str) -> tuple[str, ...]:
@@ -53,7 +86,7 @@ def interrupted(folder: Path, stop: int, *words: str) -> RecordingListener:
     return stopped
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_training_with_callbacks_continues_exactly(name: str, tmp_path: Path) -> None:
     """A training that was stopped ends with the weights (SHA-256) and scores of one that was not."""
     words = (*CASES[name], *BUDGET)
@@ -69,6 +102,18 @@ def test_a_training_with_callbacks_continues_exactly(name: str, tmp_path: Path) 
         assert [checkpoint.step] == rest.began_at
         assert expected.weights == end.weights
         assert results(control, checkpoint.step) == results(rest)
+
+
+@pytest.mark.parametrize("name", ["schedule", "resets", "perturbation", "controller"])
+def test_shortcuts_change_no_number_of_a_training_with_callbacks(
+    name: str, tmp_path: Path
+) -> None:
+    """Our callbacks leave the shortcuts of a learner in place, and the weights are equal without."""
+    words = (*CASES[name], *BUDGET)
+    lean, expected = shared_training(*words)
+    whole, end = run_training(tmp_path, *words, lean=False)
+    assert expected.weights == end.weights
+    assert results(lean) == results(whole)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.algorithms import BringsEnvironments, shown_name
+from rlexp.app.execution.callback_checks import check_callbacks, refuse_callbacks
 from rlexp.app.execution.external import check_external
 from rlexp.app.execution.score_measures import (
     check_reported,
@@ -127,6 +128,9 @@ def check_compatibility(
     for configuration in configurations:
         if configuration.spec(Phase.TEST, 0, 0).external:
             check_external(configuration, workspace)
+            refuse_callbacks(
+                configuration, "a training script", "rlexp is not called between its steps"
+            )
             continue
         built = (parts or {}).get(configuration.fingerprint) or _build(configuration, workspace)
         key = canonical(configuration.environment)
@@ -138,6 +142,7 @@ def check_compatibility(
             device = configuration.compute.device
             built.algorithm.check_task(built.environment, built.agent.arguments(), device)
         _check_rollout(configuration)
+        check_callbacks(configuration, built.algorithm, workspace)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
             check_reported(uncertain, spaces[key].measures, configuration.task)
