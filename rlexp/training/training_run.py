@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.algorithms import BringsEnvironments
 from rlexp.environments import Stage
-from rlexp.environments.composed import splits
+from rlexp.environments.composed import ComposedTask, splits
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -132,6 +132,7 @@ def train(
         reason=reason,
         weights=weights,
         rung=rung,
+        acted=run.acted,
     )
     # Close after the result is recorded: an environment that crashes in `close` cannot change it.
     try:
@@ -158,6 +159,7 @@ class TrainingRun:
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
         self.acting = training.acting_callbacks()
+        self.acted: dict[str, int] | None = None
         self.early_end: str | None = None
         """Why a completed training is shorter than its budget."""
         self.earlier = 0.0
@@ -198,6 +200,7 @@ class TrainingRun:
         left = budget.steps - model.num_timesteps
         with shortcuts_of(model, self.training.shortcuts):
             self._learn(left, recorder, anew=restored is None)
+            self.acted = self._count_acts()
             # The last update comes after the last callback, so check its result here.
             recorder.check_numbers()
             self.evaluate(final=True)
@@ -218,6 +221,21 @@ class TrainingRun:
             self._end_early(f"training episodes reached budget.stop_at={threshold:g}")
         if (name := self.acting.stopped_by) is not None:
             self._end_early(f"callback {name} ended the training")
+
+    def _count_acts(self) -> dict[str, int] | None:
+        """How often callbacks, components and teachers have acted, of those that count it."""
+        assert self.model is not None
+        acts = {f"callback {name}": count for name, count in self.acting.acted().items()}
+        vector, composed = self.model.env, isinstance(self.training.environment, ComposedTask)
+        if (
+            composed
+            and vector is not None
+            and not isinstance(self.training.algorithm, BringsEnvironments)
+        ):
+            for counts in vector.env_method("acts"):
+                for name, count in counts.items():
+                    acts[name] = acts.get(name, 0) + count
+        return acts or None
 
     def _end_early(self, cause: str) -> None:
         budget = self.training.budget

@@ -237,7 +237,8 @@ def _settings(cell: LabelTaskRuns | None) -> Mapping[str, str]:
     if cell is None:
         return {}
     spec = cell.members[0].record.spec
-    return dict([*flat_settings(spec.algorithm, "algorithm"), *flat_settings(spec.agent, "agent")])
+    every = {"algorithm": spec.algorithm, "agent": spec.agent, "callback": spec.callback or {}}
+    return dict(pair for name, part in every.items() for pair in flat_settings(part, name))
 
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:
