@@ -6,6 +6,7 @@ attribute `run` of class `RunView` from the start of training on.
 
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,11 +118,11 @@ class ActingCallbacks(BaseCallback):
                     f"callback {name}: {type(part).__name__} has an attribute 'run', which rlexp sets: "
                     "give yours another name"
                 )
-            part.run = RunView(  # type: ignore[attr-defined]
+            part.run = RunView(
                 self.model, self._steps, self._hyperparameters, [self._seed, number]
             )
             self._parts[name] = part
-            self._guarded(name, lambda part=part: part.init_callback(self.model))
+            self._guarded(name, partial(part.init_callback, self.model))
 
     def _guarded(self, name: str, call: Callable[[], Any]) -> Any:
         """Call a method of a callback; its errors become one line with its name."""
@@ -136,7 +137,7 @@ class ActingCallbacks(BaseCallback):
 
     def _on_training_start(self) -> None:
         for name, part in self._parts.items():
-            self._guarded(name, lambda p=part: p.on_training_start(self.locals, self.globals))
+            self._guarded(name, partial(part.on_training_start, self.locals, self.globals))
 
     def _on_rollout_start(self) -> None:
         if not self._parts:
@@ -216,7 +217,7 @@ class ActingCallbacks(BaseCallback):
         for name, part in self._parts.items():
             part.n_calls = state["calls"][name]
             saved = _with_tensors(state["parts"][name])
-            self._guarded(name, lambda p=part, s=saved: p.load_state_dict(s))
+            self._guarded(name, partial(part.load_state_dict, saved))  # type: ignore[attr-defined]
         self._hyperparameters.restore(state["hyperparameters"])
 
 

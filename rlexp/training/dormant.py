@@ -85,13 +85,14 @@ def _pass_through(policy: BasePolicy, observations: Any, actions: torch.Tensor) 
     The methods of the classes are called: shortcuts take the place of methods of the object.
     """
     policy.set_training_mode(False)
-    actor, critic = getattr(policy, "actor", None), getattr(policy, "critic", None)
-    if isinstance(actor, nn.Module):
+    actor: Any = getattr(policy, "actor", None)
+    critic: Any = getattr(policy, "critic", None)
+    if actor is not None:
         if hasattr(actor, "get_action_dist_params"):
             type(actor).get_action_dist_params(actor, observations)
         else:
             actor(observations)
-        if isinstance(critic, nn.Module):
+        if critic is not None:
             critic(observations, actions)
     elif (
         isinstance(policy, ActorCriticPolicy)
@@ -117,13 +118,14 @@ def _sample(
     buffer = rollout if replay is None else replay
     if buffer is None or not (rows := buffer.size()):
         return None
-    chosen = (
+    places = (
         generator.integers(rows, size=samples),
         generator.integers(buffer.n_envs, size=samples),
     )
+    chosen: tuple[Any, ...] = places
     if getattr(buffer, "generator_ready", False):
         # An update has joined the steps of all environments into one axis, one environment after the other.
-        chosen = (chosen[0] + rows * chosen[1],)
+        chosen = (places[0] + rows * places[1],)
     stored: Any = buffer.observations
     if isinstance(stored, dict):
         observations: Any = {key: value[chosen] for key, value in stored.items()}

@@ -19,7 +19,7 @@ class Tightening(BaseCallback):
         with torch.no_grad():
             for parameter in self.model.policy.parameters():
                 parameter.mul_(0.9)
-        self.model.vf_coef = 0.4
+        self.model.vf_coef = 0.4  # type: ignore[attr-defined]
 
     def _on_step(self) -> bool:
         self.episodes += int(self.locals["dones"].sum())

@@ -4,7 +4,7 @@ What a callback says of itself is read from its class: `check`, `reached_values`
 `depends_on_length` and `acts_from` of `rlexp/callbacks/`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlexp.algorithms import BringsEnvironments, shown_name
@@ -12,7 +12,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build, build_named
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
-from rlexp.protocol.spec import CALLBACK
+from rlexp.protocol.spec import CALLBACK, COMPONENTS, RunSpec
 from rlexp.text import join_names
 
 
@@ -45,10 +45,9 @@ def check_callbacks(configuration: Configuration, algorithm: Any, workspace: Wor
     Raises:
         ConfigError: A callback or `budget.stop_at` does not fit the algorithm; names what would.
     """
+    learner = shown_name(algorithm)
     if isinstance(algorithm, BringsEnvironments):
-        learner = shown_name(algorithm)
-        other = f"algorithm={learner.rpartition('_')[2]}"
-        reason = f"it trains as one compiled program; use {other}"
+        reason = f"it trains as one compiled program; use algorithm={learner.rpartition('_')[2]}"
         refuse_callbacks(configuration, learner, reason)
         if configuration.budget.stop_at is not None:
             raise ConfigError(
@@ -98,20 +97,43 @@ def length_obstacle(configuration: Configuration, workspace: Workspace) -> str |
     return None
 
 
-def callback_remarks(configuration: Configuration, workspace: Workspace) -> Iterator[str]:
-    """What a plan says of the callbacks of a configuration, one sentence each."""
-    callbacks = callbacks_of(configuration, workspace)
-    steps = configuration.budget.steps
-    forgetful = [n for n, c in callbacks.items() if getattr(c, "keeps_state", None) is False]
-    for name in forgetful:
-        yield (
-            f"callback {name} {_without_protocol(callbacks[name])}: a run that is killed begins anew"
-        )
+def plan_remarks(
+    configurations: Iterable[Configuration], missing: Iterable[RunSpec], workspace: Workspace
+) -> tuple[str, ...]:
+    """What a plan says of callbacks, components and teachers, one sentence each.
+
+    Args:
+        configurations: The configurations of the plan.
+        missing: The runs that are about to start.
+        workspace: The workspace, with the packages that may be imported.
+    """
+    starting = {spec.fingerprint for spec in missing}
+    remarks: dict[str, None] = {}
+    for configuration in configurations:
+        if configuration.fingerprint in starting:
+            remarks |= dict.fromkeys(_remarks(configuration, workspace))
+    return tuple(remarks)
+
+
+def _remarks(configuration: Configuration, workspace: Workspace) -> Iterator[str]:
+    callbacks, steps = callbacks_of(configuration, workspace), configuration.budget.steps
     for name, callback in callbacks.items():
-        if hasattr(callback, "acts_from") and (first := callback.acts_from()) >= steps:
+        if getattr(callback, "keeps_state", None) is False:
             yield (
-                f"callback {name} never acts: it begins after {first:,} steps, and a run has {steps:,}"
+                f"callback {name} {_without_protocol(callback)}: a run that is killed begins anew"
             )
+        yield from _never(f"callback {name}", callback, steps)
+    inside = configuration.environment.get(COMPONENTS) or {}
+    count = configuration.environment.get("vector", {}).get("count", 1)
+    for name, component in build_named(inside, "component", workspace.allowed).items():
+        yield from _never(f"component {name}", component, steps // count)
+
+
+def _never(what: str, part: Any, steps: int) -> Iterator[str]:
+    """That a part never acts, if it begins after all steps."""
+    first = part.acts_from() if hasattr(part, "acts_from") else 0
+    if first >= steps:
+        yield f"{what} never acts: it begins after {first:,} steps, and there are {steps:,}"
 
 
 def _without_protocol(callback: Any) -> str:

@@ -68,6 +68,10 @@ class AlpGmm:
             )
         return taught(environment, stage, self, self.outcome)
 
+    def acts_from(self) -> int:
+        """The step of one environment before which nothing is fitted, however short episodes are."""
+        return self.fit_every
+
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
         """Return new lessons for one environment."""
         return AlpGmmLessons(self, UnitBox(low, high), generator)

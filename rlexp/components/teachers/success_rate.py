@@ -67,6 +67,10 @@ class SuccessRate:
         """Return the environment with contexts from this teacher for training, else unchanged."""
         return taught(environment, stage, self, self.outcome)
 
+    def acts_from(self) -> int:
+        """The step of one environment before which no rate is estimated, however short episodes are."""
+        return self.neighbours
+
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
         """Return new lessons for one environment."""
         return SuccessRateLessons(self, UnitBox(low, high), generator)

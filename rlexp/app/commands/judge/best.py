@@ -452,6 +452,10 @@ def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -
         configuration.budget.steps,
         explicit,
     )
+    if configuration.callback:
+        troubles["callback"] = "the zoo takes code, and no settings"
+    if configuration.budget.stop_at is not None:
+        troubles["budget.stop_at"] = "the zoo cannot end a training at a return"
     if troubles:
         reasons = "; ".join(f"{key}: {why}" for key, why in troubles.items())
         raise ConfigError(
