@@ -12,6 +12,7 @@ FAMILIES = {
     "agent": "agents",
     "algorithm": "algorithms",
     "environment": "environments",
+    "callback": "callbacks",
     "component": "components",
     "teacher": "components.teachers",
     "tuner": "tuners",
