@@ -53,6 +53,8 @@ class HyperparameterSchedule:
         return replace(self, initial=start, until=share + length)
 
 
+CLOSE = 1e-9
+"""Share of the initial value that stands for 0 where a schedule is checked."""
 Value = TypeVar("Value")
 
 
@@ -160,8 +162,9 @@ class ShapedSchedule:
                 return initial + (end - initial) * share
 
     def extremes(self) -> tuple[float, ...]:
-        """The least and the largest value."""
-        return self.initial, self._end
+        """The first value and the last one; instead of 0, which is a limit, a value close to it."""
+        # A learning rate may fall to 0, as the library's own schedules do, but not begin there.
+        return self.initial, self._end or self.initial * CLOSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,6 +155,19 @@ class OneProgram:
     identity = None
 
 
+def test_a_learning_rate_may_fall_to_0_but_not_begin_there(study: Workspace) -> None:
+    """A schedule may end at 0, which the setting itself may not be; a whole number may not."""
+    checked(
+        study,
+        "callback=schedule",
+        SCHEDULE.format("learning_rate: {shape: cosine, initial: 1e-3}"),
+    )
+    with pytest.raises(ConfigError, match="would set n_epochs=0"):
+        checked(
+            study, "callback=schedule", SCHEDULE.format("n_epochs: {shape: linear, initial: 9}")
+        )
+
+
 def test_compiled_algorithms_and_scripts_refuse_callbacks_by_name(study: Workspace) -> None:
     """What trains without calling a callback says so, with its name and that of the callback."""
     configuration, _ = composed(study, "callback=resets")
