@@ -216,7 +216,7 @@ def configuration_identity(parts: Plain) -> dict[str, Any]:
         # The order of components matters. Canonical JSON sorts keys, so a list is hashed.
         in_order = [identifying(component) for component in components.values()]
         hashed["environment"] = {**hashed["environment"], COMPONENTS: in_order}
-    if callbacks := hashed.get(CALLBACK):
+    if callbacks := _mapping(hashed.get(CALLBACK)):
         # So does the order of callbacks: each is called after the one before.
         hashed[CALLBACK] = [identifying(callback) for callback in callbacks.values()]
     return hashed
@@ -234,7 +234,7 @@ def described(parts: Plain) -> dict[str, Any]:
         shown["environment"] = {**shown["environment"], COMPONENTS: named}
         if len(named) > 1:
             shown["environment"]["order_of_components"] = list(named)
-    if callbacks := parts.get(CALLBACK):
+    if callbacks := _mapping(parts.get(CALLBACK)):
         shown[CALLBACK] = {name: identifying(callback) for name, callback in callbacks.items()}
         if len(callbacks) > 1:
             shown[CALLBACK]["order_of_callbacks"] = list(callbacks)
@@ -242,5 +242,9 @@ def described(parts: Plain) -> dict[str, Any]:
 
 
 def _components(environment: Any) -> Plain:
-    components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
-    return components if isinstance(components, Mapping) else {}
+    return _mapping(_mapping(environment).get(COMPONENTS))
+
+
+def _mapping(value: Any) -> Plain:
+    """The value, or an empty mapping: a file may hold anything."""
+    return value if isinstance(value, Mapping) else {}

@@ -7,7 +7,15 @@ import pytest
 from in_full import long
 from trainings import RecordingListener, run_training, shared_training, without_times
 
-from rlexp.records.events import Ending, Evaluated, Failure, Refused, RunEnded, StopRequest
+from rlexp.records.events import (
+    Ending,
+    Evaluated,
+    Failure,
+    Measured,
+    Refused,
+    RunEnded,
+    StopRequest,
+)
 
 BUDGET = (
     "budget.steps=256",
@@ -168,3 +176,73 @@ def test_changed_rollout_lengths_are_trained(stop: int) -> None:
     # Rollouts of 32 and 16 steps in turn: the last one begins at 240 and ends at 272.
     assert (Ending.COMPLETED, 272) == (end.ending, end.step)
     assert stop in {event.step for event in listener.events if isinstance(event, Evaluated)}
+
+
+STOPPING = (
+    *(*PPO, *BUDGET[1:4], "agent.network=[8]", "environment.max_episode_steps=5"),
+    *("budget.steps=2048", "budget.stop_at=4.9"),
+)
+"""A training that ends as soon as the library has seen 100 training episodes, of five steps each."""
+
+
+def test_a_training_ends_at_the_declared_return_of_training_episodes(tmp_path: Path) -> None:
+    """It ends between two rollouts, with its final evaluation, and a continued one at the same step."""
+    control, expected = shared_training(*STOPPING)
+    assert (Ending.COMPLETED, 512) == (expected.ending, expected.step)
+    assert expected.reason == ("training episodes reached budget.stop_at=4.9 at step 512 of 2,048")
+    finals = [e.step for e in control.events if isinstance(e, Evaluated) and e.final]
+    assert [512] == finals
+    stopped = interrupted(tmp_path / "stopped", 300, *STOPPING)
+    checkpoint = stopped.saved_checkpoint(-1)
+    rest, end = run_training(tmp_path / "rest", *STOPPING, checkpoints=[checkpoint])
+    assert [checkpoint.step] == rest.began_at
+    assert (expected.weights, expected.reason) == (end.weights, end.reason)
+
+
+def test_a_return_that_is_never_reached_changes_nothing(tmp_path: Path) -> None:
+    """With a threshold out of reach, a training uses its budget, and ends with the same weights."""
+    words = tuple(word for word in (*PPO, *BUDGET) if not word.startswith("budget.stop_at"))
+    _, expected = shared_training(*words)
+    _, end = run_training(tmp_path, *words, "budget.stop_at=1e6")
+    assert (None, expected.weights) == (end.reason, end.weights)
+
+
+def test_the_end_of_a_run_says_how_often_callbacks_acted() -> None:
+    """Counters of callbacks are part of the end, also where they never acted; others are left out."""
+    words = (*PPO, *BUDGET, "callback=[resets,dormant_ratio]")
+    _, end = shared_training(*words, "callback.resets.every=100")
+    _, never = shared_training(*words, "callback.resets.every=1000")
+    assert ({"callback resets": 2}, {"callback resets": 0}) == (end.acted, never.acted)
+
+
+def test_the_dormant_ratio_is_logged() -> None:
+    """Each measurement is among the logged metrics, as a share."""
+    words = (*PPO, *BUDGET, "callback=dormant_ratio", "callback.dormant_ratio.every=64")
+    listener, _ = shared_training(*words)
+    ratios = [
+        event.metrics["callback/dormant_ratio"]
+        for event in listener.events
+        if isinstance(event, Measured) and "callback/dormant_ratio" in event.metrics
+    ]
+    assert len(ratios) == 4
+    assert all(0 <= ratio <= 1 for ratio in ratios)
+
+
+def test_components_and_teachers_say_how_often_they_acted(tmp_path: Path) -> None:
+    """The counts of all environments are added, and a continued training counts what came before."""
+    sticky = (*PPO, *BUDGET, "component=sticky_actions", "environment.vector.count=2")
+    _, expected = shared_training(*sticky)
+    assert expected.acted is not None
+    # A quarter of 256 steps, but for the first of each episode.
+    assert 30 < expected.acted["component sticky_actions"] < 90
+    stopped = interrupted(tmp_path / "stopped", 150, *sticky)
+    rest = tmp_path / "rest"
+    _, end = run_training(rest, *sticky, checkpoints=[stopped.saved_checkpoint(-1)])
+    assert expected.acted == end.acted
+    key = "environment.components.sticky_actions.probability=0"
+    _, idle = run_training(tmp_path / "idle", *sticky, key)
+    assert {"component sticky_actions": 0} == idle.acted
+    contexts = ("environment=cartpole_contexts", "teacher=success_rate")
+    _, taught = run_training(tmp_path / "taught", *PPO[1:], *BUDGET[:-2], *contexts)
+    assert taught.acted is not None
+    assert set(taught.acted) == {"teacher"}
