@@ -23,6 +23,7 @@ class Configuration:
     `reference` holds the known returns of the task, and `measures` the declared measures by name.
     Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream,
     or of a commit in an ablation; it is part of the identity, and None for every other configuration.
+    `replay` is None for uniform replay.
     """
 
     schema: ClassVar[int] = 2
@@ -38,6 +39,7 @@ class Configuration:
     compute: Compute
     measures: Plain = field(default_factory=dict)
     code: str | None = None
+    replay: Plain | None = None
 
     @property
     def score_reference(self) -> Plain:
@@ -97,6 +99,7 @@ class Configuration:
             "compute": self.compute.defining(),
             # What is absent is not hashed: all other identities stay as they are.
             **({} if self.code is None else {"code": self.code}),
+            **({} if self.replay is None else {"replay": self.replay}),
         }
 
     @property

@@ -41,6 +41,7 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         compute=Compute(**document["compute"]),
         measures=measures,
         code=_code(document.get("code")),
+        replay=_replay(document.get("replay")),
     )
 
 
@@ -48,6 +49,12 @@ def _code(digest: object) -> str | None:
     if digest is not None and not isinstance(digest, str):
         raise TypeError(f"code={digest!r} must be a digest")
     return digest
+
+
+def _replay(part: object) -> Mapping[str, Any] | None:
+    if part is not None and not isinstance(part, Mapping):
+        raise TypeError("replay must be a mapping")
+    return part
 
 
 def _check_names(*names: object) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -17,6 +18,7 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
+from rlexp.replay import Replay
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
@@ -27,7 +29,7 @@ class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
-    with its parameters. `shortcuts` are the names of those that this machine may use; they change no
+    with its parameters. Without a replay, the library chooses the replay buffer. `shortcuts` are the names of those that this machine may use; they change no
     number (`rlexp/training/lean`).
     """
 
@@ -39,6 +41,7 @@ class Training:
     streams: Streams
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
+    replay: Replay | None = None
     shortcuts: frozenset[str] = frozenset()
 
     @property
@@ -72,7 +75,10 @@ class Training:
                 vector,
                 seed=self.streams.policy,
                 device=self.compute.device,
+                **self._replay_argument(),
             )
+            if self.replay is not None:
+                self.replay.attach(model)
             _check_device(model, self.compute.device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:
@@ -99,6 +105,10 @@ class Training:
             folder,
             at_once=CLASSIC_CONTROL in self.shortcuts,
         )
+
+    def _replay_argument(self) -> dict[str, Any]:
+        """The replay buffer to build; algorithms without one take no such argument."""
+        return {} if self.replay is None else {"replay": self.replay.buffer(self.algorithm)}
 
     def _scheduled_algorithm(self) -> Algorithm:
         """The algorithm, whose schedules begin again where the training was extended."""

@@ -133,6 +133,8 @@ def _words_with(
         "agent": (_option("agent", configuration.agent, workspace),),
         "environment": (environment,),
     }
+    if configuration.replay is not None:
+        options["replay"] = (_option("replay", configuration.replay, workspace),)
     recorded = sections_of(configuration)
     required = _required(options, recorded, workspace)
     base = composed_configuration(ConfigurationWords(options, required), workspace)

@@ -29,6 +29,7 @@ from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import RunSpec
+from rlexp.replay.uniform import Uniform
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.registers.streams import is_stream
 from rlexp.store.runs import read_experiment
@@ -226,7 +227,15 @@ def configuration_of(
         budget=root.budget,
         compute=root.compute,
         measures={name: measures[name].plain() for name in sorted(measures)},
+        replay=_recorded_replay(root, parts),
     )
+
+
+def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
+    """The replay as JSON values; None for uniform replay, so that earlier runs keep their identity."""
+    if root.replay is None or isinstance(parts.replay, Uniform):
+        return None
+    return plug_in_settings(root.replay, parts.replay, "replay")
 
 
 def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:

@@ -480,6 +480,7 @@ def assemble(
         compute=Compute(**spec.compute, lean=lean),
         streams=spec.streams,
         parent=spec.parent,
+        replay=None if spec.replay is None else build(spec.replay, "replay", allowed),
         shortcuts=usable_here() if lean else frozenset(),
     )
 
@@ -503,6 +504,8 @@ def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
     """Yield every plug-in: its group, its settings in the specification, and the instance."""
     yield "agent", spec.agent, training.agent
     yield "algorithm", spec.algorithm, training.algorithm
+    if spec.replay is not None:
+        yield "replay", spec.replay, training.replay
     environment = training.environment
     if isinstance(environment, ComposedTask):
         for name, component in environment.components.items():
