@@ -51,12 +51,22 @@ class Replay(Protocol):
         """
         ...
 
-    def buffer(self, algorithm: Algorithm) -> BufferChoice:
-        """The replay buffer with which a learner of this algorithm is built."""
+    def buffer(self, algorithm: Algorithm, *, dictionary: bool) -> BufferChoice:
+        """The replay buffer with which a learner of this algorithm is built.
+
+        Args:
+            algorithm: The algorithm.
+            dictionary: Whether observations are dictionaries.
+        """
         ...
 
-    def attach(self, model: "BaseAlgorithm") -> None:
-        """Connect the replay buffer of a freshly built learner with the learner."""
+    def attach(self, model: "BaseAlgorithm", *, begins: float) -> None:
+        """Connect the replay buffer of a freshly built learner with the learner.
+
+        Args:
+            model: The learner.
+            begins: The share of the training after which schedules begin again, in [0, 1).
+        """
         ...
 
     def length_settings(self) -> tuple[str, ...]:

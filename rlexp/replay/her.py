@@ -74,9 +74,9 @@ class Her(LibraryBuffer):
         finally:
             made.close()
 
-    def buffer(self, algorithm: Algorithm) -> BufferChoice:
+    def buffer(self, algorithm: Algorithm, *, dictionary: bool) -> BufferChoice:
         """The library's buffer, in a form that checkpoints can hold."""
-        del algorithm
+        del algorithm, dictionary
         from rlexp.replay.buffers.hindsight import HindsightBuffer
 
         return BufferChoice(

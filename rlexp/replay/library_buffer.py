@@ -28,11 +28,11 @@ class LibraryBuffer:
     def check_task(self, environment: Environment, algorithm: Algorithm) -> None:
         """Accept every task."""
 
-    def buffer(self, algorithm: Algorithm) -> BufferChoice:
+    def buffer(self, algorithm: Algorithm, *, dictionary: bool) -> BufferChoice:
         """The replay buffer with which a learner of this algorithm is built."""
         raise NotImplementedError
 
-    def attach(self, model: "BaseAlgorithm") -> None:
+    def attach(self, model: "BaseAlgorithm", *, begins: float) -> None:
         """Connect nothing."""
 
     def length_settings(self) -> tuple[str, ...]:

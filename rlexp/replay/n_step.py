@@ -52,8 +52,9 @@ class NStep(LibraryBuffer):
                 key="replay.n_steps",
             )
 
-    def buffer(self, algorithm: Algorithm) -> BufferChoice:
+    def buffer(self, algorithm: Algorithm, *, dictionary: bool) -> BufferChoice:
         """The library's buffer of n-step returns, with the discount of the algorithm."""
+        del dictionary
         from stable_baselines3.common.buffers import NStepReplayBuffer
 
         gamma = float(first_value(getattr(algorithm, "gamma")))  # noqa: B009 (only off-policy algorithms have it)

@@ -21,9 +21,9 @@ class Uniform(LibraryBuffer):
 
     identity: ClassVar = Identity("replay", "uniform")
 
-    def buffer(self, algorithm: Algorithm) -> BufferChoice:
+    def buffer(self, algorithm: Algorithm, *, dictionary: bool) -> BufferChoice:
         """The buffer of the library; a training without a replay builds the same."""
         del algorithm
-        from stable_baselines3.common.buffers import ReplayBuffer
+        from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-        return BufferChoice(kind=ReplayBuffer)
+        return BufferChoice(kind=DictReplayBuffer if dictionary else ReplayBuffer)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium.spaces import Dict
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecEnv
@@ -75,10 +76,10 @@ class Training:
                 vector,
                 seed=self.streams.policy,
                 device=self.compute.device,
-                **self._replay_argument(),
+                **self._replay_argument(vector),
             )
             if self.replay is not None:
-                self.replay.attach(model)
+                self.replay.attach(model, begins=self._schedules_begin)
             _check_device(model, self.compute.device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:
@@ -106,19 +107,29 @@ class Training:
             at_once=CLASSIC_CONTROL in self.shortcuts,
         )
 
-    def _replay_argument(self) -> dict[str, Any]:
+    def _replay_argument(self, vector: VecEnv) -> dict[str, Any]:
         """The replay buffer to build; algorithms without one take no such argument."""
-        return {} if self.replay is None else {"replay": self.replay.buffer(self.algorithm)}
+        if self.replay is None:
+            return {}
+        dictionary = isinstance(vector.observation_space, Dict)
+        return {"replay": self.replay.buffer(self.algorithm, dictionary=dictionary)}
+
+    @property
+    def _schedules_begin(self) -> float:
+        """The share of training after which schedules begin: where it was extended, or 0."""
+        if self.parent is None or not self.budget.restarts:
+            return 0.0
+        return self.parent.step / self.budget.steps
 
     def _scheduled_algorithm(self) -> Algorithm:
         """The algorithm, whose schedules begin again where the training was extended."""
-        if self.parent is None or not self.budget.restarts:
+        if self._schedules_begin == 0.0:
             return self.algorithm
         restart = getattr(self.algorithm, "restarted", None)
         if restart is None:
             name = type(self.algorithm).__name__
             raise ConfigError(f"{name} has no method `restarted`, so its schedules cannot restart")
-        restarted: Algorithm = restart(self.parent.step / self.budget.steps)
+        restarted: Algorithm = restart(self._schedules_begin)
         return restarted
 
 
