@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from rlexp.algorithms import Algorithm
 from rlexp.environments import Environment
+from rlexp.records.prior_transitions import PriorTransitions
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -71,6 +72,19 @@ class Replay(Protocol):
 
     def length_settings(self) -> tuple[str, ...]:
         """The settings whose effect depends on the length of training."""
+        ...
+
+
+@runtime_checkable
+class TakesPriorData(Protocol):
+    """A replay that begins with transitions of another training."""
+
+    def feed(self, model: "BaseAlgorithm", transitions: PriorTransitions) -> None:
+        """Give the replay buffer of a freshly built learner its prior data.
+
+        Raises:
+            ConfigError: The transitions are of other spaces.
+        """
         ...
 
 

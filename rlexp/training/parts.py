@@ -19,7 +19,8 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
-from rlexp.replay import Replay
+from rlexp.records.prior_transitions import PriorTransitions
+from rlexp.replay import Replay, TakesPriorData
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
@@ -43,6 +44,7 @@ class Training:
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
     replay: Replay | None = None
+    prior: PriorTransitions | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
 
     @property
@@ -80,6 +82,8 @@ class Training:
             )
             if self.replay is not None:
                 self.replay.attach(model, begins=self._schedules_begin)
+            if self.prior is not None and isinstance(self.replay, TakesPriorData):
+                self.replay.feed(model, self.prior)
             _check_device(model, self.compute.device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:

@@ -6,6 +6,8 @@ from inspect import signature
 from typing import Any, Literal
 
 from rlexp.algorithms import BringsEnvironments, shown_name
+from rlexp.app.workspace import Workspace
+from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import TARGET, short_name
@@ -50,6 +52,19 @@ def bytes_of_replay(spec: RunSpec, which: Literal["rewritten_bytes", "added_byte
     # The class was imported when the run was checked. Nothing is imported here that only a file
     # under runs/ names.
     return int(getattr(getattr(sys.modules.get(module), name, None), which, 0))
+
+
+def replay_length_keys(configuration: Configuration, workspace: Workspace) -> tuple[str, ...]:
+    """The keys of the settings of a replay whose effect depends on the length of training.
+
+    Args:
+        configuration: The configuration.
+        workspace: The workspace, with the packages that may be imported.
+    """
+    if configuration.replay is None:
+        return ()
+    replay = build(configuration.replay, "replay", workspace.allowed)
+    return tuple(f"replay.{name}" for name in replay.length_settings())
 
 
 def refuse_replay_of_script(configuration: Configuration) -> None:

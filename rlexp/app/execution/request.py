@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
+from rlexp.app.execution.prior_data import SourcedTransitions, with_prior_data
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
@@ -67,6 +68,7 @@ class RunRequest:
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
     labelled: bool = False
     policies: tuple[TrainedPolicy, ...] = ()
+    sourced: tuple[SourcedTransitions, ...] = ()
     lean: bool = True
 
     @property
@@ -102,6 +104,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     configurations, policies = with_policies(
         tuple(item.configuration for item in planned), phase, workspace
     )
+    configurations, sourced = with_prior_data(configurations, phase, workspace)
     built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
     if any(composition.variant is not None for composition in composed):
         _check_variants(configurations)
@@ -135,6 +138,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         labelled=any(composition.variant is not None for composition in composed),
         parts=built,
         policies=policies,
+        sourced=sourced,
         lean=root.compute.lean,
     )
 

@@ -21,6 +21,7 @@ from typing import Any
 from rlexp.algorithms.compiled.runtime import import_jax, set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
@@ -59,6 +60,7 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_fo
 from rlexp.store.locks.fencing import superseded
 from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
+from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement
 from rlexp.training.parts import Training, use_threads
@@ -362,6 +364,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         if digest is not None and spec.parent is None:
             policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
             training = replace(training, policy=policy)
+        if (source := prior_source(spec.replay)) is not None:
+            transitions = read_prior_data(ExperimentPaths(paths.folder.parent), source)
+            training = replace(training, prior=transitions)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(

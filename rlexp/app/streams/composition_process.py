@@ -42,7 +42,7 @@ def _composed(question: Mapping[str, Any]) -> dict[str, Any]:
         "failures": request.experiment.failures,
         "operational": request.operational,
         "modules": sorted(_modules(request, folder)),
-        "starts_from": bool(request.policies),
+        "starts_from": bool(request.policies or request.sourced),
     }
 
 
