@@ -110,6 +110,11 @@ GOALS = (
 )
 CASES |= {
     "dqn, n-step replay": ("algorithm=dqn", *OFF_POLICY, "replay=n_step"),
+    "dqn, prioritised": ("algorithm=dqn", *OFF_POLICY, "replay=prioritised"),
+    "sac, prioritised, in twos": (
+        *("algorithm=sac", "environment=pendulum", *OFF_POLICY, "replay=prioritised"),
+        *("environment.vector.count=2", "environment.vector.normalise_observations=true"),
+    ),
     "dqn, hindsight, in twos": (*GOALS, "environment.vector.count=2"),
     "dqn, hindsight with infos": (
         *(*GOALS, "environment.id=odd_environments:CostlyGoalBits-v0"),
@@ -119,6 +124,7 @@ CASES |= {
 
 LONGEST = (
     "dqn, n-step replay",
+    "sac, prioritised, in twos",
     "sac, normalised, in twos",
     "td3 with noise that remembers",
     "crossq",

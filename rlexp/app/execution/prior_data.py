@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from rlexp.app.execution.replay_checks import refuse_without_buffer
 from rlexp.app.reading.experiment_scan import run_mismatch
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.workspace import Workspace
@@ -208,6 +209,9 @@ def check_prior_data(
             continue
         from rlexp.app.execution.compatibility import call_in_subprocess
 
+        replay = build(configuration.replay, "replay", workspace.allowed)
+        algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
+        refuse_without_buffer(replay, algorithm)
         try:
             call_in_subprocess(taken.name, partial(_feed, configuration, taken, workspace))
         except ConfigError as error:

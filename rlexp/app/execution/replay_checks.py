@@ -31,6 +31,16 @@ def check_algorithm(
     Raises:
         ConfigError: Names what is in the way.
     """
+    refuse_without_buffer(replay, algorithm)
+    replay.check(algorithm, environments, dictionary="Dict" in observation)
+
+
+def refuse_without_buffer(replay: Any, algorithm: Any) -> None:
+    """Refuse an algorithm that has no replay buffer of its library.
+
+    Raises:
+        ConfigError: It has none.
+    """
     if isinstance(algorithm, BringsEnvironments):
         _refuse(
             f"{shown_replay(replay)} is no part of compiled training, and {shown_name(algorithm)} is "
@@ -41,7 +51,6 @@ def check_algorithm(
             f"{shown_replay(replay)} needs an algorithm that learns from a replay buffer, and "
             f"{shown_name(algorithm)} has none"
         )
-    replay.check(algorithm, environments, dictionary="Dict" in observation)
 
 
 def bytes_of_replay(spec: RunSpec, which: Literal["rewritten_bytes", "added_bytes"]) -> int:

@@ -3,6 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium.spaces import Dict, Space
+from stable_baselines3.common.buffers import DictReplayBuffer
+from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.her import HerReplayBuffer
 
 
@@ -15,11 +18,38 @@ class HindsightBuffer(HerReplayBuffer):
 
     changing: ClassVar[frozenset[str]] = frozenset({"ep_length", "_current_ep_start"})
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        if not self.copy_info_dict:
-            # The library makes a dictionary for each transition, and then never uses it.
-            self.infos = np.empty((0, self.n_envs), dtype=object)
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: Dict,
+        action_space: Space[Any],
+        env: VecEnv,
+        *,
+        n_sampled_goal: int = 4,
+        goal_selection_strategy: str = "future",
+        copy_info_dict: bool = False,
+        n_envs: int = 1,
+        **settings: Any,
+    ) -> None:
+        # The library makes a dictionary for each transition, which takes seconds for a million of
+        # them. So its buffer has one row first, and is then enlarged.
+        super().__init__(
+            n_envs,
+            observation_space,
+            action_space,
+            env,
+            n_envs=n_envs,
+            n_sampled_goal=n_sampled_goal,
+            goal_selection_strategy=goal_selection_strategy,
+            copy_info_dict=copy_info_dict,
+            **settings,
+        )
+        DictReplayBuffer.__init__(
+            self, buffer_size, observation_space, action_space, n_envs=n_envs, **settings
+        )
+        shape = (self.buffer_size, n_envs)
+        self.ep_start, self.ep_length = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.infos = np.empty(shape if copy_info_dict else (0, n_envs), dtype=object)
 
     @property
     def can_sample(self) -> bool:
