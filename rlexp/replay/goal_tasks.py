@@ -30,7 +30,7 @@ def goal_obstacle(made: "gymnasium.Env[Any, Any]", *, with_infos: bool) -> str |
     if not made.has_wrapper_attr("compute_reward"):
         return "it has no compute_reward(achieved_goal, desired_goal, info)"
     achieved, desired, rewards, infos = _played(made)
-    given = np.array(infos, dtype=object) if with_infos else [{} for _ in infos]
+    given: Any = np.array(infos, dtype=object) if with_infos else [{} for _ in infos]
     try:
         computed = made.get_wrapper_attr("compute_reward")(achieved, desired, given)
         computed = np.asarray(computed, dtype=np.float64)

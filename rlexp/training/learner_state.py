@@ -237,7 +237,7 @@ def fill_buffer(
 def _write(
     arrays: dict[str, np.ndarray[Any, Any]],
     rows: np.ndarray[Any, Any],
-    content: dict[str, np.ndarray[Any, Any]],
+    content: dict[str, Any],
     buffer: ReplayBuffer,
 ) -> None:
     # Checked before writing: NumPy would broadcast or cast arrays that do not fit.

@@ -80,10 +80,7 @@ class Training:
                 device=self.compute.device,
                 **self._replay_argument(vector),
             )
-            if self.replay is not None:
-                self.replay.attach(model, begins=self._schedules_begin)
-            if self.prior is not None and isinstance(self.replay, TakesPriorData):
-                self.replay.feed(model, self.prior)
+            self._prepare_replay(model)
             _check_device(model, self.compute.device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:
@@ -117,6 +114,14 @@ class Training:
             return {}
         dictionary = isinstance(vector.observation_space, Dict)
         return {"replay": self.replay.buffer(self.algorithm, dictionary=dictionary)}
+
+    def _prepare_replay(self, model: BaseAlgorithm) -> None:
+        """Connect the replay buffer with its learner, and give it its prior data."""
+        replay: object = self.replay
+        if self.replay is not None:
+            self.replay.attach(model, begins=self._schedules_begin)
+        if self.prior is not None and isinstance(replay, TakesPriorData):
+            replay.feed(model, self.prior)
 
     @property
     def _schedules_begin(self) -> float:

@@ -13,6 +13,7 @@ FAMILIES = {
     "algorithm": "algorithms",
     "environment": "environments",
     "component": "components",
+    "replay": "replay",
     "teacher": "components.teachers",
     "tuner": "tuners",
     "pruner": "pruners",

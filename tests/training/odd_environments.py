@@ -119,10 +119,11 @@ class GoalBits(BitFlippingEnv):
 
     def step(self, action: Any) -> Any:
         """Flip one bit."""
-        observation, _, terminated, truncated, info = super().step(action)
+        given: Any = super().step(action)
+        observation, _, terminated, truncated, info = given
         info["cost"] = np.float32(0.125 if self.costly else 0.0)
         goals = (observation["achieved_goal"], observation["desired_goal"])
-        reward = float(self.compute_reward(*(g[None] for g in goals), [info])[0])
+        reward = float(self.compute_reward(goals[0][None], goals[1][None], [info])[0])
         return observation, reward, terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, _info: Any) -> Any:

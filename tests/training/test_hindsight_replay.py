@@ -47,8 +47,10 @@ def test_hindsight_learns_bit_flipping_and_uniform_replay_does_not(tmp_path: Pat
 @pytest.mark.parametrize("infos", ["true", "false"])
 def test_minibatches_are_those_of_the_library(infos: str, tmp_path: Path) -> None:
     """With the same experience and random numbers, the library's own buffer draws the same."""
-    words = (*BITS, "replay=her", f"replay.copy_info_dict={infos}", "environment.vector.count=2")
-    words = (*words, "algorithm.buffer_size=150", "budget.steps=400", "algorithm.train_freq=4")
+    words = (
+        *(*BITS, "replay=her", f"replay.copy_info_dict={infos}", "environment.vector.count=2"),
+        *("algorithm.buffer_size=150", "budget.steps=400", "algorithm.train_freq=4"),
+    )
     training = assemble(spec_of(*words))
     model: Any = training.build(tmp_path)
     buffer = model.replay_buffer

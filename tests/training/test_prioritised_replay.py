@@ -143,11 +143,11 @@ def weighted_step(name: str, model: Any, batch: Any, weights: torch.Tensor) -> A
         loss = (weights * functional.smooth_l1_loss(values[0], targets, reduction="none")).mean()
     else:
         values = list(model.critic(batch.observations, batch.actions))
-        loss = sum((weights * (value - targets) ** 2).mean() for value in values)
-        loss = loss * (0.5 if name == "sac" else 1.0)
+        squares = torch.stack([(weights * (value - targets) ** 2).mean() for value in values])
+        loss = squares.sum() * (0.5 if name == "sac" else 1.0)
     optimiser = (model.policy if name == "dqn" else model.critic).optimizer
     optimiser.zero_grad()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     if name == "dqn":
         torch.nn.utils.clip_grad_norm_(model.policy.parameters(), model.max_grad_norm)
     optimiser.step()

@@ -71,8 +71,10 @@ class ComposedParts:
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "ComposedParts":
         """The plug-ins of one configuration."""
-        parts = (configuration[name] for name in ("agent", "algorithm", "environment"))
-        return cls(*parts, replay=configuration.get("replay"))
+        agent, algorithm, environment = (
+            configuration[name] for name in ("agent", "algorithm", "environment")
+        )
+        return cls(agent, algorithm, environment, configuration.get("replay"))
 
 
 def check_client_words(

@@ -209,7 +209,7 @@ def check_prior_data(
             continue
         from rlexp.app.execution.compatibility import call_in_subprocess
 
-        replay = build(configuration.replay, "replay", workspace.allowed)
+        replay = build(configuration.replay or {}, "replay", workspace.allowed)
         algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)
         refuse_without_buffer(replay, algorithm)
         try:
@@ -233,7 +233,7 @@ def _feed(configuration: Configuration, taken: SourcedTransitions, workspace: Wo
         budget=configuration.budget,
         compute=configuration.compute,
         streams=configuration.spec(Phase.TUNING, 0, 0).streams,
-        replay=build(configuration.replay, "replay", workspace.allowed),
+        replay=build(configuration.replay or {}, "replay", workspace.allowed),
         prior=taken.transitions,
     )
     with scratch("rlexp-prior-data-") as (folder, _):

@@ -41,15 +41,13 @@ def refuse_without_buffer(replay: Any, algorithm: Any) -> None:
     Raises:
         ConfigError: It has none.
     """
+    name = shown_name(algorithm)
     if isinstance(algorithm, BringsEnvironments):
-        _refuse(
-            f"{shown_replay(replay)} is no part of compiled training, and {shown_name(algorithm)} is "
-            "compiled"
-        )
+        _refuse(f"{shown_replay(replay)} is no part of compiled training, and {name} is compiled")
     if "replay" not in signature(algorithm.build).parameters:
         _refuse(
             f"{shown_replay(replay)} needs an algorithm that learns from a replay buffer, and "
-            f"{shown_name(algorithm)} has none"
+            f"{name} has none"
         )
 
 
