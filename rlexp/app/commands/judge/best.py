@@ -451,6 +451,7 @@ def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -
         configuration.environment,
         configuration.budget.steps,
         explicit,
+        configuration.replay,
     )
     if troubles:
         reasons = "; ".join(f"{key}: {why}" for key, why in troubles.items())
