@@ -10,7 +10,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.script_results import EarlierAttempt, Results, ScriptFault, Tail
+from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
@@ -26,7 +26,7 @@ def results(score: Any = "final") -> Results:
     return Results(budget, lambda: 7.0)
 
 
-def events_of(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
+def events_of(*lines: Any, score: Any = "final") -> list[ScriptEvent]:
     """The events of a complete results file with these lines."""
     reader = results(score)
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]

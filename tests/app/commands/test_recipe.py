@@ -3,11 +3,13 @@
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlexp import api
 from rlexp.app.commands.setup.recipe import RecipeRow, install_recipe, list_recipes
+from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.execution.recipe_environments import RecipeEnvironment
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
@@ -72,7 +74,11 @@ def row_of(workspace: Workspace) -> RecipeRow:
 
 def test_a_recipe_is_listed_installed_and_trains(workspace: Workspace) -> None:
     """Its script has its packages and the helper of scripts, and none of rlexp's packages."""
-    words = {"algorithm": "recipe/small", "budget.steps": 10, "budget.final_episodes": 2}
+    words: dict[str, Any] = {
+        "algorithm": "recipe/small",
+        "budget.steps": 10,
+        "budget.final_episodes": 2,
+    }
     with pytest.raises(ConfigError, match=r"virtual environment of its own: rlexp recipe small"):
         api.run(**words, experiment="x", seeds={"test": 1})
     assert ("A trainer of the tests.", False) == (
@@ -82,6 +88,7 @@ def test_a_recipe_is_listed_installed_and_trains(workspace: Workspace) -> None:
     assert row_of(workspace).installed
     assert any(package.startswith("smalltrainer") for package in installation.packages)
     result = api.run(**words, experiment="x", seeds={"test": 1})
+    assert isinstance(result, RunOutcome)
     assert [4.5] == [score for scores in result.scores.values() for score in scores.values()]
     (installation.folder / "bin" / "python").unlink()
     with pytest.raises(ConfigError, match=r"is broken .*: rlexp recipe small --again"):

@@ -8,6 +8,7 @@ import pytest
 
 from rlexp import api
 from rlexp.app.commands.setup.recipe import install_recipe
+from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(
@@ -40,6 +41,7 @@ def test_a_recipe_trains(
         {"budget.final_episodes": 2, "seeds.test": 2, "environment.vector.count": 2},
         experiment="x",
     )
+    assert isinstance(outcome, RunOutcome)
     scores = [score for by_seed in outcome.scores.values() for score in by_seed.values()]
     assert 2 == len({*scores}), scores
     files = [*tmp_path.glob("runs/x/*/attempts/1/results.jsonl")]
