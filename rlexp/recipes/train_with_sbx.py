@@ -28,7 +28,7 @@ class Reporter(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        values = self.logger.name_to_value
+        values: Any = self.logger.name_to_value
         numbers = {
             key: float(value) for key, value in values.items() if not isinstance(value, str)
         }
