@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from rlexp.algorithms import Algorithm, shown_name
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
-from rlexp.algorithms.schedules import (
-    HyperparameterSchedule,
-    Scheduled,
-    StepSchedule,
-    first_value,
-    in_library_terms,
-)
+from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.step_schedule import StepSchedule, first_value
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -40,6 +35,8 @@ class LibraryAlgorithm:
 
     policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
     actions: ClassVar[tuple[str, ...]] = ("Box",)
+    networks_can_change: ClassVar[bool] = True
+    """Whether the network can change between two rollouts."""
 
     learning_rate: Scheduled
     """Step size of the optimiser; a number or a schedule."""

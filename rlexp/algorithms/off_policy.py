@@ -16,8 +16,9 @@ from rlexp.algorithms.ranges import (
     TrainFrequency,
     ZeroOrMore,
 )
-from rlexp.algorithms.schedules import HyperparameterSchedule, Stepped, StepSchedule
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.errors import ConfigError
+from rlexp.protocol.step_schedule import Stepped, StepSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ SCHEDULE = "schedule"
 VERSION = 1
 """Version of the format of files."""
 KEYS = {SCHEDULE, "steps", "values"}
-GROUP = "algorithm"
-"""The part of a configuration whose settings a schedule may change."""
+GROUPS = ("agent", "algorithm")
+"""The parts of a configuration whose settings a schedule may change."""
 
 
 def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -30,17 +30,21 @@ def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: A file does not exist, or holds no valid schedule of the setting.
     """
-    part = settings.get(GROUP)
+    read = {group: _with_files(group, settings.get(group), folder) for group in GROUPS}
+    return settings | {group: part for group, part in read.items() if part is not None}
+
+
+def _with_files(group: str, part: Any, folder: Path) -> dict[str, Any] | None:
+    """A part of a configuration with the content of its files; None where it names none."""
     if not isinstance(part, Mapping):
-        return settings
+        return None
     named = {k: v for k, v in part.items() if isinstance(v, Mapping) and SCHEDULE in v}
     if not named:
-        return settings
-    read = {name: _read_entry(f"{GROUP}.{name}", value, folder) for name, value in named.items()}
-    return {**settings, GROUP: {**part, **read}}
+        return None
+    return {**part, **{k: _read_entry(f"{group}.{k}", v, folder) for k, v in named.items()}}
 
 
-def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[float]]) -> str:
+def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[Any]]) -> str:
     """The text of a schedule file.
 
     Args:
@@ -56,7 +60,7 @@ def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[float]]) -
 
 
 def _read_entry(key: str, value: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The schedule of one setting, as its algorithm takes it."""
+    """The schedule of one setting, as its plug-in takes it."""
     name = value[SCHEDULE]
     if set(value) != {SCHEDULE} or not isinstance(name, str) or not name:
         raise ConfigError(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from rlexp.algorithms.schedules import StepSchedule
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
@@ -17,6 +16,7 @@ from rlexp.protocol.budget import RESTARTS, Budget, Compute
 from rlexp.protocol.experiment import Failures
 from rlexp.protocol.identity import without_names
 from rlexp.protocol.seeds import SeedPlan
+from rlexp.protocol.step_schedule import StepSchedule
 from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")

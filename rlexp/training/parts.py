@@ -9,15 +9,17 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.agents import Agent
+from rlexp.agents.networks import network_stages
 from rlexp.algorithms import Algorithm, BringsEnvironments
-from rlexp.algorithms.schedules import first_value
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
+from rlexp.protocol.step_schedule import first_value
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.training.lean.registry import CLASSIC_CONTROL
+from rlexp.training.network_changes import ChangingNetworks
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
 
@@ -51,6 +53,10 @@ class Training:
         """The hyperparameters that change at given steps of this training."""
         schedules = getattr(self.algorithm, "step_schedules", dict)
         return ScheduledValues(schedules())
+
+    def changing_networks(self) -> ChangingNetworks:
+        """The networks that this training has at given steps."""
+        return ChangingNetworks(network_stages(self.agent))
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.

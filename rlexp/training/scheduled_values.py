@@ -12,7 +12,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import FloatSchedule
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from rlexp.algorithms.schedules import StepSchedule
+from rlexp.protocol.step_schedule import StepSchedule
 
 BUFFERS = ("rollout_buffer", "replay_buffer")
 """Attributes of a learner with copies of its discount and of lambda."""

@@ -14,10 +14,11 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments
 from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
-from rlexp.algorithms.schedules import HyperparameterSchedule, StepSchedule, first_value
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
 from rlexp.app.execution.software_versions import COMPILER, collect_versions
@@ -50,6 +51,7 @@ from rlexp.exchange.exporters.script import (
 )
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.step_schedule import StepSchedule, first_value
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, RunPaths
@@ -452,6 +454,8 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
     kind = next((k for k in kinds if _package(k) in LEARNING), None)
     if kind is None:
         raise RecordError(f"{type(model).__name__} is not a learner of {' or '.join(LEARNING)}")
+    for schedule in network_schedules(training.agent).values():
+        _value(schedule)
     left_out = NOT_OF_THE_LIBRARY | getattr(algorithm, "not_of_the_library", frozenset())
     return ScriptLearner(
         package=_package(kind),
@@ -487,7 +491,7 @@ def _value(value: Any) -> Any:
             return Expression(f"LinearSchedule({ends})")
         case StepSchedule():
             raise RecordError(
-                "a hyperparameter of the run changes at given steps, which a script without rlexp "
+                "a setting of the run changes at given steps, which a script without rlexp "
                 "cannot repeat: play its policy with 'rlexp evaluate'"
             )
         case ExplorationNoise():

@@ -124,8 +124,8 @@ def _without_length(spec: RunSpec, until: int) -> str:
     left_out = ("steps", "final_episodes")
     budget = {key: value for key, value in spec.budget.items() if key not in left_out}
     # Values that begin where the shorter run ends had no part in it.
-    algorithm = up_to(spec.algorithm, until)
-    return canonical([spec.agent, algorithm, spec.environment, spec.compute, budget])
+    agent, algorithm = (up_to(part, until) for part in (spec.agent, spec.algorithm))
+    return canonical([agent, algorithm, spec.environment, spec.compute, budget])
 
 
 def obstacle(configuration: Configuration, workspace: Workspace) -> str | None:

@@ -67,7 +67,7 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
             key="environment",
         )
     for parameter in request.space.parameters:
-        _check_changeable(parameter.key, name, request, workspace)
+        _check_changeable(parameter, name, request, workspace)
         _refuse_prior(parameter, name)
     _check_plan(name, population, request)
     reason = obstacle(configuration, workspace)
@@ -109,9 +109,12 @@ def refuse_tries(request: SweepRequest, steps: int, workspace: Workspace) -> Non
     )
 
 
-def _check_changeable(key: str, name: str, request: SweepRequest, workspace: Workspace) -> None:
+def _check_changeable(
+    parameter: Parameter, name: str, request: SweepRequest, workspace: Workspace
+) -> None:
     """Refuse a parameter that has one value for the whole training."""
-    value = request.default.get(key)
+    # The default may leave a setting to the library.
+    key, value = parameter.key, parameter.domain.from_unit(0.0)
     try:
         # The settings themselves say whether they take a schedule.
         settings = request.configure({key: {"shape": "steps", "steps": [0], "values": [value]}})
