@@ -74,8 +74,7 @@ class PBT(PopulationTuner):
         """The values of the copied trial, each drawn again or multiplied by a factor."""
         random, values = exploration.random, exploration.source.parameters
         return {
-            p.key: self._changed(p, values[p.key], random)
-            for p in exploration.space.parameters
+            p.key: self._changed(p, values[p.key], random) for p in exploration.space.parameters
         }
 
     def _changed(self, parameter: Parameter, value: Any, random: np.random.Generator) -> Any:

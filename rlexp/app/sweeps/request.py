@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.external import keep_files
+from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.request import (
     derive_name,
@@ -159,6 +160,25 @@ class Configurer:
         }
         objectives = self.asked.sweep.plan.objectives
         check_compatibility(defaults, self.workspace, self.spaces, built, objectives)
+
+    def check_code(self, experiment: Experiment, command: Sequence[str]) -> None:
+        """Check that every configuration of a sweep names code that may be imported.
+
+        Args:
+            experiment: The sweep as it is stored, with trials that come from the disk.
+            command: The command as the user typed it.
+
+        Raises:
+            RlexpError: A configuration names other code.
+        """
+        check_imports(
+            (*experiment.trials, *experiment.configurations),
+            self.workspace.allowed,
+            (*command, *self.workspace.permission),
+            # The default comes from what the user typed.
+            trusted=self.asked.experiment.defaults,
+            chosen=self.asked.request.space.choices(),
+        )
 
     def configure(
         self,
