@@ -342,6 +342,19 @@ class Search:
         repeated = self.entries[suggestion.parent].proposal.parameters
         return replace(suggestion, parameters=repeated)
 
+    @property
+    def in_generations(self) -> bool:
+        """Whether trials are parts of the trainings of a population."""
+        return hasattr(self.suggester, "trained_steps")
+
+    def planned_steps(self, number: int) -> int:
+        """Environment steps that each run of a trial trains, as far as this is known beforehand."""
+        trained = getattr(self.suggester, "trained_steps", None)
+        # Without continuation, every part is trained from step 0, up to where its generation ends.
+        if trained is None or not self.question.plan.continuation:
+            return self.question.steps
+        return int(trained(number))
+
     def place(self, number: int) -> str | None:
         """Where a trial stands in a population, in words; None in other searches."""
         name = getattr(self.suggester, "place", None)

@@ -160,6 +160,18 @@ class PopulationSuggester:
             return f"member {member + 1} unchanged to the end"
         return f"generation {generation + 1} of {self.population.generations}, member {member + 1}"
 
+    def trained_steps(self, number: int) -> int:
+        """Environment steps that a run of a trial trains itself, where it continues its parent's run.
+
+        The last rollout of the parent, which is trained again, comes on top.
+        """
+        generation, _ = self.population.locate(number)
+        if generation < 0:
+            return self.population.steps
+        if generation == self.population.generations:
+            return self.population.steps - self.population.interval
+        return self.population.interval
+
     def needs(self, number: int) -> int:
         """The trials of all earlier generations: generations are barriers."""
         generation, _ = self.population.locate(number)

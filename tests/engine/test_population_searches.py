@@ -36,6 +36,11 @@ POPULATIONS: dict[str, Tuner] = {
         resample=0.25,
         factors=(0.8, 1.2),
         fixed=True,
+        growth=0.5,
+        new_layer=0.2,
+        new_units=(16, 32, 64),
+        most_layers=3,
+        most_units=500,
     ),
     "pb2": PB2(
         population=SIZES["pb2"],

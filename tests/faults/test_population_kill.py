@@ -47,7 +47,9 @@ CASES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "dqn", pytest.param("sac", marks=long)])
+@pytest.mark.parametrize(
+    "name", ["dqn", *(pytest.param(name, marks=long) for name in ("ppo", "sac"))]
+)
 def test_a_killed_population_equals_its_schedules_from_the_start(
     name: str, tmp_path: Path
 ) -> None:

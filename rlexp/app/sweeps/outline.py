@@ -16,7 +16,12 @@ from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import Costs
 from rlexp.app.plans import SweepOutline
 from rlexp.app.sweeps.continuation import describe_continuation
-from rlexp.app.sweeps.progress import count_promotions, expected_runs, remaining_runs
+from rlexp.app.sweeps.progress import (
+    count_promotions,
+    expected_runs,
+    population_runs,
+    remaining_runs,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.errors import RlexpError
@@ -75,6 +80,7 @@ def outline_of(
         continuation=describe_continuation(experiment, workspace),
         runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
+        population_runs=population_runs(sweeping),
         threads=launch.threads,
         code=str(code),
         **_expected(experiment, sweeping, launch, costs, begun),
