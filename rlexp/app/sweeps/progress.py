@@ -367,7 +367,10 @@ def count_promotions(sweeping: SweepSource) -> tuple[int, int]:
     screened = sum(map(sweeping.search.planned_steps, range(trials))) * question.screening
     promoted = promotions(question, screened)
     staged = question.screening < question.runs
-    return promoted, min(question.plan.finalists, promoted if staged else trials)
+    best = min(question.plan.finalists, promoted if staged else trials)
+    # In a population, the best schedule and the best fixed configuration are among them.
+    rival = int(sweeping.search.in_generations)
+    return promoted + rival * (promoted > 0), best + rival
 
 
 def _trials_at_most(sweeping: SweepSource) -> int:

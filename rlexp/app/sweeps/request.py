@@ -77,6 +77,11 @@ class TimedSuggester:
         """See `Suggester.needs`."""
         return self.suggester.needs(number)
 
+    def trained_steps(self, number: int) -> int | None:
+        """See `PopulationSuggester.trained_steps`; None for other tuners."""
+        trained = getattr(self.suggester, "trained_steps", None)
+        return None if trained is None else trained(number)
+
     def place(self, number: int) -> str | None:
         """Where a trial stands in a population, in words; None for other tuners."""
         name = getattr(self.suggester, "place", None)
