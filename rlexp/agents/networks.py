@@ -51,14 +51,15 @@ def network_arguments(
     The library names the critic `vf` in on-policy and `qf` in off-policy algorithms, and ignores
     the other name, so both are given.
     """
-    network, actor, critic, activation = map(first_value, (network, actor, critic, activation))
+    shared, pi, qf = (first_value(each) for each in (network, actor, critic))
     layers: dict[str, list[int]] | list[int] | None = None
-    if actor is not None and critic is not None:
-        layers = {"pi": list(actor), "vf": list(critic), "qf": list(critic)}
-    elif network is not None:
-        layers = list(network)
+    if pi is not None and qf is not None:
+        layers = {"pi": list(pi), "vf": list(qf), "qf": list(qf)}
+    elif shared is not None:
+        layers = list(shared)
+    kind = first_value(activation)
     return drop_none(
-        net_arch=layers, activation_fn=None if activation is None else activation_class(activation)
+        net_arch=layers, activation_fn=None if kind is None else activation_class(kind)
     )
 
 
