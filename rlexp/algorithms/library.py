@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
-NOT_OF_THE_LIBRARY = frozenset({"start_from"})
+NOT_OF_THE_LIBRARY = frozenset({"start_from", "experience"})
 """Settings of an algorithm that are no arguments of the library's class."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
@@ -60,7 +60,8 @@ class LibraryAlgorithm:
 
     def step_schedules(self) -> dict[str, StepSchedule[Any]]:
         """The hyperparameters that change at given steps, by name."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        names = {f.name for f in fields(self)} - NOT_OF_THE_LIBRARY
+        values = {name: getattr(self, name) for name in sorted(names)}
         return {name: v for name, v in values.items() if isinstance(v, StepSchedule)}
 
     def restarted(self, share: float) -> Self:

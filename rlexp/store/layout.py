@@ -257,6 +257,11 @@ class ExperimentPaths:
         return self.folder / "policies"
 
     @property
+    def experience(self) -> Path:
+        """The transitions that the members of a population share, one folder for each digest."""
+        return self.folder / "experience"
+
+    @property
     def catalogue(self) -> Path:
         """Cache with the ended runs in brief; may be deleted at any time."""
         return self.folder / ".catalogue"

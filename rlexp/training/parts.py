@@ -15,9 +15,11 @@ from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import Parent
 from rlexp.protocol.step_schedule import first_value
 from rlexp.records.checkpoint import SavedPolicy
+from rlexp.training.entering_experience import EnteringExperience, ReadExperience
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.network_changes import ChangingNetworks
 from rlexp.training.scheduled_values import ScheduledValues
@@ -29,7 +31,7 @@ class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
-    with its parameters. `shortcuts` are the names of those that this machine may use; they change no
+    with its parameters. `read_experience` reads the transitions of other runs by their digest. `shortcuts` are the names of those that this machine may use; they change no
     number (`rlexp/training/lean`).
     """
 
@@ -41,6 +43,7 @@ class Training:
     streams: Streams
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
+    read_experience: ReadExperience | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
 
     @property
@@ -57,6 +60,11 @@ class Training:
     def changing_networks(self) -> ChangingNetworks:
         """The networks that this training has at given steps."""
         return ChangingNetworks(network_stages(self.agent))
+
+    def entering_experience(self) -> EnteringExperience:
+        """The transitions of other runs that enter the replay buffer at given steps."""
+        schedule = getattr(self.algorithm, EXPERIENCE, None)
+        return EnteringExperience(schedule, self.read_experience)
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.

@@ -182,7 +182,11 @@ class TrainingRun:
             evaluate=self.evaluate,
             scheduler=self.scheduler,
             restored=restored,
-            changing=(self.networks, self.training.scheduled_values()),
+            changing=(
+                self.networks,
+                self.training.entering_experience(),
+                self.training.scheduled_values(),
+            ),
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps

@@ -37,6 +37,8 @@ class PBT(PopulationTuner):
         new_units: Numbers of units that a layer grows by, one of which is drawn.
         most_layers: Largest number of hidden layers.
         most_units: Largest number of units of a layer.
+        shared_replay: Whether the transitions of all members enter the replay buffers of the next
+            generation, as in SEARL.
     """
 
     identity: ClassVar = Identity("tuner", "pbt")
@@ -48,6 +50,7 @@ class PBT(PopulationTuner):
     new_units: Annotated[tuple[Count, ...], Len(1)]
     most_layers: Count
     most_units: Count
+    shared_replay: bool
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.
@@ -58,7 +61,7 @@ class PBT(PopulationTuner):
         """
         check_problem("pbt", problem, choices=True)
         members = self.members(problem.steps)
-        return PopulationSuggester(problem, members, self.quantile, self)
+        return PopulationSuggester(problem, members, self.quantile, self, self.shared_replay)
 
     @property
     def _network_growth(self) -> NetworkGrowth:

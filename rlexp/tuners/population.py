@@ -141,12 +141,14 @@ class PopulationSuggester:
         population: The population.
         quantile: Share of the members that are replaced by copies of as many best ones.
         explorer: Changes the copied values.
+        shares: Whether the transitions of all members enter the replay buffers of the next generation.
     """
 
     problem: Problem
     population: Population
     quantile: float
     explorer: Explorer
+    shares: bool = False
     _history: Mapping[int, Trial] = field(default_factory=dict)
     _parts: dict[int, Suggestion] = field(default_factory=dict)
     """Suggestions of the generation that follows `_history`: a cache."""
@@ -209,7 +211,10 @@ class PopulationSuggester:
         if parent is None:
             return Suggestion(self._draw(number), steps)
         parameters = self._values(history, number, parent)
-        return Suggestion(parameters, steps, parent, earlier=self._earlier(history, number))
+        before = self.population.members(generation - 1)
+        shared = tuple(n for n in before if n in history) if self.shares else ()
+        earlier = self._earlier(history, number)
+        return Suggestion(parameters, steps, parent, earlier=earlier, shared=shared)
 
     def _draw(self, number: int) -> dict[str, Any]:
         space = self.problem.space

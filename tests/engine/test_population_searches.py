@@ -41,6 +41,7 @@ POPULATIONS: dict[str, Tuner] = {
         new_units=(16, 32, 64),
         most_layers=3,
         most_units=500,
+        shared_replay=False,
     ),
     "pb2": PB2(
         population=SIZES["pb2"],

@@ -130,7 +130,8 @@ def test_states_of_optimisers_stay_where_shapes_stay() -> None:
     learner = learner_of("ppo", "agent.network=[8, 8]")
     before = {k: learner.policy.optimizer.state[p] for k, p in learner.policy.named_parameters()}
     change_network(learner, {"net_arch": [8, 12]})
-    kept, anew = set(), set()
+    kept: set[str] = set()
+    anew: set[str] = set()
     for name, parameter in learner.policy.named_parameters():
         state = learner.policy.optimizer.state.get(parameter)
         assert state in (None, before[name]) or state is before[name]

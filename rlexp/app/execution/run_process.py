@@ -32,6 +32,7 @@ from rlexp.executors import DISK_FULL, IN_USE, RUN_FAILED
 from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
@@ -60,6 +61,7 @@ from rlexp.store.locks.fencing import superseded
 from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
+from rlexp.store.shared_experience import find_experience, read_experience
 from rlexp.store.system_metrics import append_measurement
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
@@ -362,6 +364,12 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         if digest is not None and spec.parent is None:
             policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
             training = replace(training, policy=policy)
+        if spec.algorithm.get(EXPERIENCE) is not None:
+            experiment = ExperimentPaths(paths.folder.parent)
+            training = replace(training, read_experience=partial(read_experience, experiment))
+            # Before the training, which may take hours to the step at which it reads them.
+            for received in filter(None, spec.algorithm[EXPERIENCE]["values"]):
+                find_experience(experiment, received)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(

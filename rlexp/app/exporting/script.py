@@ -50,6 +50,7 @@ from rlexp.exchange.exporters.script import (
     render_script,
 )
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.step_schedule import StepSchedule, first_value
 from rlexp.records.events import Evaluated
@@ -454,7 +455,10 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
     kind = next((k for k in kinds if _package(k) in LEARNING), None)
     if kind is None:
         raise RecordError(f"{type(model).__name__} is not a learner of {' or '.join(LEARNING)}")
-    for schedule in network_schedules(training.agent).values():
+    for schedule in (
+        *network_schedules(training.agent).values(),
+        getattr(algorithm, EXPERIENCE, None),
+    ):
         _value(schedule)
     left_out = NOT_OF_THE_LIBRARY | getattr(algorithm, "not_of_the_library", frozenset())
     return ScriptLearner(

@@ -18,6 +18,7 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.checkpoints import clear_replay
 from rlexp.store.inheritance import find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.shared_experience import keep_experience
 
 
 @dataclass(slots=True)
@@ -97,6 +98,24 @@ class RunStates:
             except ConfigError as error:
                 self._obstacles[key] = str(error)
         return self._obstacles[key]
+
+    def share(self, runs: Sequence[RunSpec]) -> str:
+        """Keep the transitions that runs have made, for those that receive them; returns the digest.
+
+        Raises:
+            OSError: The disk is full or fails.
+            RecordError: A run keeps no copy with its replay buffer.
+        """
+        copies = []
+        for spec in runs:
+            copy = find_copy(self.paths.run(spec.name), spec.id)
+            if copy is None:
+                raise RecordError(
+                    f"run {spec.name} keeps no state whose transitions the population could share: "
+                    f"{why_nothing_is_kept(spec)}"
+                )
+            copies.append(copy)
+        return keep_experience(self.paths, copies)
 
     def hand_over(self, spec: RunSpec) -> str | None:
         """Give a run the state that it continues from; returns why this is impossible, or None.

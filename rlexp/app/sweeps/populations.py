@@ -12,6 +12,7 @@ from rlexp.config.validate import build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import short_name_of
+from rlexp.protocol.shared_experience import EXPERIENCE, EXPERIENCE_KEY
 from rlexp.protocol.space import Parameter
 from rlexp.protocol.sweep import SweepPlan
 from rlexp.protocol.value_schedule import changes, is_scheduled
@@ -70,12 +71,36 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
         _check_changeable(parameter, name, request, workspace)
         _refuse_prior(parameter, name)
     _check_plan(name, population, request)
+    if request.tuner.get("shared_replay"):
+        _check_sharing(name, request, workspace)
     reason = obstacle(configuration, workspace)
     if reason is not None:
         raise ConfigError(
             f"tuner={name} continues trainings in generations, and {reason}: set constant values, or "
             "choose another algorithm or tuner"
         )
+
+
+def _check_sharing(name: str, request: SweepRequest, workspace: Workspace) -> None:
+    """Refuse a shared replay where no replay buffer can take transitions of others."""
+    key = "tuner.shared_replay"
+    if EXPERIENCE not in request.plain["algorithm"]:
+        raise ConfigError(
+            f"{key}=true is for algorithms with a replay buffer, such as algorithm=dqn or sac: leave it "
+            "out, or choose one of them",
+            key=key,
+        )
+    if request.plan.continuation is False:
+        raise ConfigError(
+            f"{key}=true shares what runs leave behind, and sweep.continuation=false keeps nothing: leave "
+            f"it out with tuner={name}",
+            key=key,
+        )
+    schedule = {"shape": "steps", "steps": [0, 1], "values": [None, "0" * 64]}
+    _, parts = validate(request.configure({EXPERIENCE_KEY: schedule}), workspace.allowed)
+    check = getattr(parts.algorithm, "check", None)
+    if check is not None:
+        check(parts.environment.vector.count)
 
 
 def _refuse_prior(parameter: Parameter, name: str) -> None:

@@ -44,6 +44,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
@@ -191,12 +192,13 @@ class Configurer:
         parameters: Mapping[str, Any],
         steps: int | None,
         earlier: EarlierValues = (),
+        further: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[Configuration, ...], str]:
         """The configuration of a trial on each task; or none and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
             return tuple(replace(d, label=label) for d in self.asked.experiment.defaults), ""
-        values, configurations = with_earlier(parameters, earlier), []
+        values, configurations = {**with_earlier(parameters, earlier), **(further or {})}, []
         for task in self.asked.tasks:
             try:
                 configuration = self._checked(task, values, steps, files=keep_files)
@@ -270,8 +272,19 @@ class FolderLedger:
     ) -> tuple[tuple[Configuration, ...], str]:
         """See `Configurer.configure`."""
         return self.configurer.configure(
-            number, suggestion.parameters, suggestion.steps, suggestion.earlier
+            number,
+            suggestion.parameters,
+            suggestion.steps,
+            suggestion.earlier,
+            self._experience(suggestion),
         )
+
+    def _experience(self, suggestion: Suggestion) -> dict[str, Any]:
+        """The setting for transitions of other members, which are kept from now on; or none."""
+        shared = suggestion.experience
+        if shared is None:
+            return {}
+        return {EXPERIENCE_KEY: shared.schedule(self.states.share(shared.runs))}
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
