@@ -21,9 +21,8 @@ from rlexp.engine.winner_choice import (
 )
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.shared_experience import EXPERIENCE, SharedExperience
+from rlexp.protocol.shared_experience import EXPERIENCE, SharedExperience, changes_in_training
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.value_schedule import changes
 from rlexp.records.events import Ending, Evaluated, StopRequest
 from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import Selection
@@ -36,7 +35,7 @@ def _fingerprints(configurations: Sequence[Configuration]) -> tuple[str, ...]:
 
 def _is_changing(configurations: Sequence[Configuration], parameters: Mapping[str, Any]) -> bool:
     """Whether a searched value changes while the runs of a trial train, by a schedule."""
-    return any(changes(c.parts(), parameters) for c in configurations)
+    return any(changes_in_training(c.parts(), parameters) for c in configurations)
 
 
 class SweepStage(StrEnum):

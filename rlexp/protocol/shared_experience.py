@@ -1,15 +1,25 @@
 """Transitions of other runs that enter the replay buffer of a training at given steps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlexp.protocol.spec import RunSpec
-from rlexp.protocol.value_schedule import is_scheduled, scheduled
+from rlexp.protocol.value_schedule import changes, is_scheduled, scheduled
 
 EXPERIENCE = "experience"
 """The setting of an algorithm: a schedule by steps of digests, null before the first one."""
 EXPERIENCE_KEY = f"algorithm.{EXPERIENCE}"
+
+
+def changes_in_training(parts: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    """Whether a setting changes while a run trains, or its replay buffer receives transitions of others.
+
+    Args:
+        parts: The parts of a configuration, by name.
+        keys: Dotted keys of settings.
+    """
+    return changes(parts, (*keys, EXPERIENCE_KEY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

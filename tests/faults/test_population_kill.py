@@ -1,5 +1,6 @@
 """A population whose command is killed comes to the numbers of its schedules, replayed from step 0."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -7,12 +8,16 @@ import pytest
 from in_full import long
 from studies import StudyFolder, new_study, wait_until
 from test_sweep_continuation import numbers
+from trainings import RecordingListener
 
+from rlexp.app.execution.run_process import assemble
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.value_schedule import is_scheduled
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment, read_run
+from rlexp.store.shared_experience import read_experience
 from rlexp.store.sweeps import read_selection, read_trials
+from rlexp.training.training_run import train
 
 SIZE = ("tuner=pbt", "tuner.population=3", "tuner.generations=2", "sweep.trials=10")
 SHORT = (
@@ -71,6 +76,45 @@ def test_a_killed_population_equals_its_schedules_from_the_start(
         check_choice(study)
         code, output = study.give("verify")
         assert code == 0, output
+
+
+@long
+@pytest.mark.slow
+def test_members_that_share_transitions_equal_their_schedules_from_the_start(
+    tmp_path: Path,
+) -> None:
+    """After a SIGKILL, members have the numbers of an unharmed sweep, and of a training from step 0."""
+    given = (*SIZE, *SHORT, *CASES["dqn"], RATE, "tuner.shared_replay=true")
+    with new_study(tmp_path / "study", warm=True) as study:
+        code, output = study.give("sweep", *given, "experiment=unharmed", "executor.workers=2")
+        assert code == 0, output
+        words = ("sweep", *given, "experiment=population")
+        command = study.start(*words)
+        wait_until(partial(study.events, "population", "inherited"))
+        command.kill()
+        command.communicate(timeout=60)
+        code, output = study.give(*words, "executor.workers=1")
+        assert code == 0, output
+        assert numbers(study, "unharmed") == numbers(study, "population")
+        code, output = study.give("verify")
+        assert code == 0, output
+        # The same schedule, with the same transitions at the same steps, and without copies.
+        paths = ExperimentPaths(study.folder / "runs" / "population")
+        runs = [read_run(run).record for run in paths.runs()]
+        members = [
+            r for r in runs if r.spec.parent and is_scheduled(r.spec.algorithm.get("experience"))
+        ]
+        assert members
+        for record in members:
+            training = replace(
+                assemble(record.spec, operational={}),
+                parent=None,
+                read_experience=partial(read_experience, paths),
+            )
+            folder = tmp_path / record.spec.name
+            folder.mkdir()
+            end = train(training, RecordingListener(folder), folder)
+            assert record.weights == end.weights
 
 
 def check_lineages(study: StudyFolder) -> None:

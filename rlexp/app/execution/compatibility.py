@@ -231,7 +231,7 @@ def check_parts(
             f"agent={kind} gives a {agent.policy}, which {name} does not have "
             f"(it has: {', '.join(algorithm.policies)}); choose another agent",
         )
-    _check_changes(agent, algorithm)
+    check_changing_networks(agent, algorithm)
     if not set(spaces.observation) & set(agent.observations):
         raise ConfigError(
             f"agent={kind} cannot read {task}: its observations are "
@@ -257,8 +257,12 @@ def check_parts(
     algorithm.check(spaces.environments)
 
 
-def _check_changes(agent: Any, algorithm: Any) -> None:
-    """Refuse a network that changes for a learner whose network stays."""
+def check_changing_networks(agent: Any, algorithm: Any) -> None:
+    """Refuse a network that changes for a learner whose network stays.
+
+    Raises:
+        ConfigError: The learner cannot change its network; names the setting of the agent.
+    """
     changing = sorted(network_schedules(agent))
     if changing and not getattr(algorithm, "networks_can_change", False):
         raise ConfigError(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from rlexp.app.execution.compatibility import check_changing_networks
 from rlexp.app.sweeps.continuation import obstacle
 from rlexp.app.sweeps.tasks import RequestedTask
 from rlexp.app.workspace import Workspace
@@ -12,10 +13,10 @@ from rlexp.config.validate import build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import short_name_of
-from rlexp.protocol.shared_experience import EXPERIENCE, EXPERIENCE_KEY
+from rlexp.protocol.shared_experience import EXPERIENCE, EXPERIENCE_KEY, changes_in_training
 from rlexp.protocol.space import Parameter
 from rlexp.protocol.sweep import SweepPlan
-from rlexp.protocol.value_schedule import changes, is_scheduled
+from rlexp.protocol.value_schedule import is_scheduled
 from rlexp.records.selection import Selection
 from rlexp.store.sweeps import StoredTrial
 from rlexp.tuners.population import Population
@@ -143,7 +144,7 @@ def _check_changeable(
     try:
         # The settings themselves say whether they take a schedule.
         settings = request.configure({key: {"shape": "steps", "steps": [0], "values": [value]}})
-        validate(settings, workspace.allowed)
+        _, parts = validate(settings, workspace.allowed)
     except ConfigError as error:
         raise ConfigError(
             f"sweep.space.{key} cannot change while a run trains, as tuner={name} needs: take it out "
@@ -152,6 +153,7 @@ def _check_changeable(
             key=f"sweep.space.{key}",
             allowed=error.allowed,
         ) from error
+    check_changing_networks(parts.agent, parts.algorithm)
 
 
 def _that_can_change(error: ConfigError) -> str:
@@ -216,8 +218,10 @@ def schedule_of(configuration: Configuration, keys: Sequence[str]) -> str | None
         configuration: The configuration.
         keys: The searched parameters.
     """
-    if not changes(configuration.parts(), keys):
+    if not changes_in_training(configuration.parts(), keys):
         return None
+    if configuration.algorithm.get(EXPERIENCE) is not None:
+        keys = (*keys, EXPERIENCE_KEY)
     values = {key: _value_at(configuration, key) for key in keys}
     changing = [value for value in values.values() if is_scheduled(value)]
     steps = sorted({step for value in changing for step in value["steps"]})

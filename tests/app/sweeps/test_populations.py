@@ -20,10 +20,14 @@ from rlexp.store.layout import Layout
 from rlexp.tuners.population import Population
 
 WORDS = (
-    *("environment=cartpole", "budget.steps=2048", "algorithm.n_steps=256"),
+    *("environment=cartpole", "budget.steps=2048"),
     *("tuner=pbt", "sweep.space.algorithm.gamma=interval(0.9,0.999)"),
 )
 SIZE = ("tuner.population=4", "tuner.generations=4", "sweep.trials=21")
+DQN = (
+    *("algorithm=dqn", "algorithm.exploration_initial_eps=0.1"),
+    "algorithm.exploration_final_eps=0.1",
+)
 REFUSED = {
     "one member": (("tuner.population=1", "sweep.trials=30"), "tuner.population=1"),
     "one generation": (("tuner.generations=1", "sweep.trials=30"), "tuner.generations=1"),
@@ -39,9 +43,25 @@ REFUSED = {
         (*SIZE, "sweep.space.algorithm.n_epochs=range(2,9)"),
         "sweep.space.algorithm.n_epochs cannot change while a run trains",
     ),
-    "a network": (
-        (*SIZE, "sweep.space.agent.activation=choice(tanh,relu)"),
-        "sweep.space.agent.activation cannot change while a run trains",
+    "the beginning of a network": (
+        (*SIZE, "sweep.space.agent.ortho_init=choice(true,false)"),
+        "sweep.space.agent.ortho_init cannot change while a run trains",
+    ),
+    "a compiled network": (
+        (*SIZE, "algorithm=compiled_ppo", "sweep.space.agent.network=choice([8],[16])"),
+        "agent.network changes while the run trains, and the network of algorithm=compiled_ppo cannot",
+    ),
+    "no replay buffer": (
+        (*SIZE, "tuner.shared_replay=true"),
+        "tuner.shared_replay=true is for algorithms with a replay buffer",
+    ),
+    "joined transitions": (
+        (*SIZE, *DQN, "algorithm.n_steps=3", "tuner.shared_replay=true"),
+        "algorithm.experience brings single transitions",
+    ),
+    "nothing kept": (
+        (*SIZE, *DQN, "sweep.continuation=false", "tuner.shared_replay=true"),
+        "sweep.continuation=false keeps nothing",
     ),
     "a pruner": ((*SIZE, "pruner=median"), "set pruner=none"),
     "a race": ((*SIZE, "sweep.allocation=racing"), "set sweep.allocation=two_stage or fixed"),
@@ -117,9 +137,17 @@ def test_a_plan_of_hours_for_a_population_is_refused(tmp_path: Path) -> None:
         plan(ask, workspace(tmp_path), SilentObserver())
 
 
-def test_a_population_that_fits_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("sweep.space.agent.network=choice([8],[16,16])",),
+        (*DQN, "tuner.shared_replay=true"),
+    ],
+)
+def test_a_population_that_fits_is_accepted(words: tuple[str, ...], tmp_path: Path) -> None:
     """The words of the cases above are right without their mistake."""
-    requested = read_sweep(None, [*WORDS, *SIZE], workspace(tmp_path))
+    requested = read_sweep(None, [*WORDS, *SIZE, *words], workspace(tmp_path))
     assert requested.sweep.plan.continuation is True
 
 
