@@ -15,7 +15,14 @@ from typing import Any
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import digest as digest_of
 from rlexp.records.checkpoint import MODEL, Transitions
-from rlexp.store.checkpoint_folders import clear_stale, hidden, link, make_folder, read_summed
+from rlexp.store.checkpoint_folders import (
+    clear_stale,
+    entries,
+    hidden,
+    link,
+    make_folder,
+    read_summed,
+)
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, sync
 from rlexp.store.inheritance import KeptCopy
 from rlexp.store.layout import ExperimentPaths
@@ -127,6 +134,27 @@ def find_experience(experiment: ExperimentPaths, digest: str) -> Path:
         f"no experiment of this workspace holds the transitions {digest[:10]}, which the members of a "
         "population have shared: put the experiment back that made them"
     )
+
+
+def copy_experience(source: ExperimentPaths, target: ExperimentPaths, digest: str) -> None:
+    """Give another experiment the shared transitions that its trainings receive.
+
+    Raises:
+        OSError: The disk is full or fails.
+        RecordError: The workspace of the source does not hold them.
+    """
+    folder = find_experience(source, digest)
+    if (target.experience / digest / SOURCES).is_file():
+        return
+    make_folder(target.experience)
+    clear_stale(target.experience, {digest})
+    temporary = hidden(target.experience, digest)
+    temporary.mkdir()
+    for path in entries(folder):
+        link(path, temporary / path.name)
+    sync(temporary)
+    temporary.rename(target.experience / digest)
+    sync(target.experience)
 
 
 def read_experience(experiment: ExperimentPaths, digest: str) -> Iterator[Transitions]:

@@ -14,6 +14,7 @@ from rlexp.store.inheritance import KeptCopy, find_copy
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.shared_experience import (
     FOREIGN_END,
+    copy_experience,
     find_experience,
     keep_experience,
     read_experience,
@@ -73,6 +74,15 @@ def test_another_experiment_of_the_workspace_finds_them(experiment: ExperimentPa
     for wrong in ("0" * 64, "../runs", None):
         with pytest.raises(RecordError, match=r"no experiment of this workspace|no digest"):
             find_experience(other, wrong)  # type: ignore[arg-type]
+
+
+def test_a_copy_holds_the_same_transitions(experiment: ExperimentPaths, tmp_path: Path) -> None:
+    """An experiment of another workspace, such as that of a repeated run, gets them once."""
+    digest = keep_experience(experiment, [copy_of(experiment, "a")])
+    other = ExperimentPaths(tmp_path / "elsewhere" / "runs" / "again")
+    for _ in range(2):
+        copy_experience(experiment, other, digest)
+    assert rows(experiment, digest) == rows(other, digest)
 
 
 def test_what_a_killed_command_left_is_completed(experiment: ExperimentPaths) -> None:
