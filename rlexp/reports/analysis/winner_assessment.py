@@ -25,7 +25,7 @@ from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
-from rlexp.stats.interval import Interval, limited, too_few
+from rlexp.stats.interval import TOO_FEW, Interval, limited, too_few
 from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.settings import percentile_anchors
@@ -153,7 +153,7 @@ def _optimism(
         return shown
     # The runs of both sides together would look like enough for one of them.
     counts = f"{format_count(len(tuning), 'tuning run')}, {format_count(len(test), 'test run')}"
-    return replace(shown, reason=f"too few runs for an interval ({counts})")
+    return replace(shown, reason=f"{TOO_FEW} ({counts})")
 
 
 def merit_sign(sweep: SweepEvidence) -> int:

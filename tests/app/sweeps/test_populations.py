@@ -8,13 +8,16 @@ import yaml
 from samples import configuration
 
 from rlexp.app.commands.train.plan import PlanAsk, plan
+from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.commands.train.sweep_study import open_study
 from rlexp.app.observer import SilentObserver
+from rlexp.app.plans import SweepOutline
 from rlexp.app.sweeps.populations import schedule_of
 from rlexp.app.sweeps.request import Configurer, read_sweep
 from rlexp.app.sweeps.state import check_sweep_plug_ins
 from rlexp.app.sweeps.tries import read_tries
 from rlexp.app.workspace import Workspace
+from rlexp.cli.plans import sweep_plan_lines
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
 from rlexp.tuners.population import Population
@@ -149,6 +152,23 @@ def test_a_population_that_fits_is_accepted(words: tuple[str, ...], tmp_path: Pa
     """The words of the cases above are right without their mistake."""
     requested = read_sweep(None, [*WORDS, *SIZE, *words], workspace(tmp_path))
     assert requested.sweep.plan.continuation is True
+
+
+def test_a_plan_counts_the_parts_of_trainings(tmp_path: Path) -> None:
+    """Parts of a generation count with their own steps, and the rival is among the finalists and tests."""
+    words = (
+        *(*WORDS, *SIZE, "sweep.allocation=fixed", "sweep.finalists=1"),
+        *("seeds.tuning=2", "seeds.selection=1", "seeds.test=3"),
+    )
+    options = SweepOptions(dry_run=True, probe=False)
+    outline = sweep(None, words, options, workspace(tmp_path), SilentObserver())
+    assert isinstance(outline, SweepOutline)
+    # 21 trials on 2 seeds, 2 finalists on 1 seed, and 3 configurations on 3 seeds.
+    assert 21 * 2 + 2 * 1 + 3 * 3 == outline.population_runs
+    # The default, 4 × 4 parts of a quarter each, and 4 times the other three quarters.
+    assert (1 + 4 + 3) * 2 + 2 * 1 + 3 * 3 == outline.runs
+    text = " ".join(sweep_plan_lines(outline))
+    assert "at most 53 runs with as many environment steps as 27 whole runs of 2,048" in text
 
 
 def test_trials_have_places_in_generations() -> None:
