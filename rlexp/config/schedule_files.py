@@ -18,6 +18,9 @@ VERSION = 1
 KEYS = {SCHEDULE, "steps", "values"}
 GROUPS = ("agent", "algorithm")
 """The parts of a configuration whose settings a schedule may change."""
+CALLBACK = "callback"
+VALUES = "values"
+"""The setting of a callback that holds schedules by the name of their hyperparameter."""
 
 
 def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -30,18 +33,34 @@ def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: A file does not exist, or holds no valid schedule of the setting.
     """
-    read = {group: _with_files(group, settings.get(group), folder) for group in GROUPS}
-    return settings | {group: part for group, part in read.items() if part is not None}
+    for group in GROUPS:
+        part = settings.get(group)
+        if isinstance(part, Mapping):
+            settings = {**settings, group: _with_read(group, part, folder)}
+    callbacks = settings.get(CALLBACK)
+    if isinstance(callbacks, Mapping):
+        read = {name: _with_read_values(each, folder) for name, each in callbacks.items()}
+        settings = {**settings, CALLBACK: read}
+    return settings
 
 
-def _with_files(group: str, part: Any, folder: Path) -> dict[str, Any] | None:
-    """A part of a configuration with the content of its files; None where it names none."""
-    if not isinstance(part, Mapping):
-        return None
-    named = {k: v for k, v in part.items() if isinstance(v, Mapping) and SCHEDULE in v}
-    if not named:
-        return None
-    return {**part, **{k: _read_entry(f"{group}.{k}", v, folder) for k, v in named.items()}}
+def _with_read(group: str, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings of a group with the content of the files that they name."""
+    return {
+        name: _read_entry(f"{group}.{name}", value, folder)
+        if isinstance(value, Mapping) and SCHEDULE in value
+        else value
+        for name, value in values.items()
+    }
+
+
+def _with_read_values(callback: Any, folder: Path) -> Any:
+    """A callback whose schedules of hyperparameters have the content of the files that they name."""
+    values = callback.get(VALUES) if isinstance(callback, Mapping) else None
+    if not isinstance(values, Mapping):
+        return callback
+    # They are hyperparameters of the algorithm.
+    return {**callback, VALUES: _with_read("algorithm", values, folder)}
 
 
 def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[Any]]) -> str:

@@ -9,6 +9,7 @@ from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
     largest_replay_buffer,
+    largest_rewritten_part,
     steps_done,
 )
 from rlexp.app.execution.estimate import Rates, estimate_cost
@@ -109,7 +110,9 @@ def _expected(
         replay=replay,
         load=costs.load,
     )
-    beginnings = describe_beginnings(begun, launch.with_drift, replay)
+    beginnings = describe_beginnings(
+        begun, launch.with_drift, replay, largest_rewritten_part(first)
+    )
     return {"workers": workers, "beginnings": beginnings, **expected.of_plan()}
 
 

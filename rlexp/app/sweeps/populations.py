@@ -73,7 +73,7 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
         _refuse_prior(parameter, name)
     _check_plan(name, population, request)
     if request.tuner.get("shared_replay"):
-        _check_sharing(name, request, workspace)
+        _check_sharing(name, tasks[0], workspace)
     reason = obstacle(configuration, workspace)
     if reason is not None:
         raise ConfigError(
@@ -82,9 +82,14 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
         )
 
 
-def _check_sharing(name: str, request: SweepRequest, workspace: Workspace) -> None:
+def _check_sharing(name: str, task: RequestedTask, workspace: Workspace) -> None:
     """Refuse a shared replay where no replay buffer can take transitions of others."""
-    key = "tuner.shared_replay"
+    request, key = task.request, "tuner.shared_replay"
+    if task.configuration.replay is not None:
+        raise ConfigError(
+            f"{key}=true adds transitions to the library's own replay buffer: set replay=uniform",
+            key="replay",
+        )
     if EXPERIENCE not in request.plain["algorithm"]:
         raise ConfigError(
             f"{key}=true is for algorithms with a replay buffer, such as algorithm=dqn or sac: leave it "

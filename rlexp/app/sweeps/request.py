@@ -5,7 +5,6 @@ existing sweep, `Configurer` makes the configuration of a trial, and `FolderLedg
 and the choice.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,8 @@ from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibi
 from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
+from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import (
     derive_name,
     other_name,
@@ -28,6 +29,7 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.sweeps.populations import best_schedule, check_population
+from rlexp.app.sweeps.suggestion_time import SuggestionTime, TimedSuggester
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
@@ -50,7 +52,6 @@ from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
-from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
@@ -62,58 +63,6 @@ from rlexp.store.sweeps import (
     write_selection,
 )
 from rlexp.tuners import Suggester, Suggestion
-
-
-@dataclass(slots=True)
-class TimedSuggester:
-    """A tuner with a stopwatch: seconds of the last suggestion, of all, and of the longest."""
-
-    suggester: Suggester
-    last: float = 0.0
-    total: float = 0.0
-    longest: float = 0.0
-    suggestions: int = 0
-
-    def needs(self, number: int) -> int:
-        """See `Suggester.needs`."""
-        return self.suggester.needs(number)
-
-    def trained_steps(self, number: int) -> int | None:
-        """See `PopulationSuggester.trained_steps`; None for other tuners."""
-        trained = getattr(self.suggester, "trained_steps", None)
-        return None if trained is None else trained(number)
-
-    def place(self, number: int) -> str | None:
-        """Where a trial stands in a population, in words; None for other tuners."""
-        name = getattr(self.suggester, "place", None)
-        return None if name is None else name(number)
-
-    def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """See `Suggester.suggest`; the time it takes is added up."""
-        begun = time.monotonic()
-        suggestion = self.suggester.suggest(trials, number)
-        self.last = time.monotonic() - begun
-        self.total += self.last
-        self.longest = max(self.longest, self.last)
-        self.suggestions += 1
-        return suggestion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionTime:
-    """The time that the tuner took for the suggestions of one command.
-
-    Attributes:
-        suggestions: Number of suggestions.
-        seconds: Duration of all suggestions, in seconds.
-        longest: Duration of the longest suggestion, in seconds.
-        share: `seconds` as a share of the training time of all tuning runs.
-    """
-
-    suggestions: int
-    seconds: float
-    longest: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,6 +443,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
     first = tasks[0]
     request, root, parts = first.request, first.settings, first.parts
+    _refuse_prior_data(request, first.configuration)
     configurations = tuple(task.configuration for task in tasks)
     _refuse_policies(request, first.configuration)
     check_population(tasks, workspace)
@@ -592,6 +542,21 @@ def _refuse_policies(request: SweepRequest, configuration: Configuration) -> Non
             f"{key} does not fit a sweep, because a policy could bring test seeds into the choice: "
             "leave it out, and start from a policy with 'rlexp run'",
             key=key,
+        )
+
+
+def _refuse_prior_data(request: SweepRequest, configuration: Configuration) -> None:
+    """Refuse a sweep whose trainings begin with prior data, for the same reason as policies.
+
+    Raises:
+        ConfigError: A training begins with prior data.
+    """
+    searched = any(parameter.key == PRIOR_KEY for parameter in request.space.parameters)
+    if searched or prior_source(configuration.replay) is not None:
+        raise ConfigError(
+            "replay=prior_data does not fit a sweep, because prior data could bring test seeds into the "
+            "choice: choose another replay, and use prior data with 'rlexp run'",
+            key="replay",
         )
 
 

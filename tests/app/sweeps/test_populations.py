@@ -62,6 +62,10 @@ REFUSED = {
         (*SIZE, *DQN, "algorithm.n_steps=3", "tuner.shared_replay=true"),
         "algorithm.experience brings single transitions",
     ),
+    "another replay": (
+        (*SIZE, *DQN, "replay=prioritised", "tuner.shared_replay=true"),
+        "tuner.shared_replay=true adds transitions to the library's own replay buffer",
+    ),
     "nothing kept": (
         (*SIZE, *DQN, "sweep.continuation=false", "tuner.shared_replay=true"),
         "sweep.continuation=false keeps nothing",

@@ -46,11 +46,11 @@ from rlexp.app.sweeps.request import (
     Configurer,
     FolderLedger,
     RequestedSweep,
-    SuggestionTime,
     merge_with_existing_sweep,
     read_sweep,
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
+from rlexp.app.sweeps.suggestion_time import SuggestionTime
 from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
 from rlexp.app.sweeps.tries import enter, new_tries, read_tries
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
