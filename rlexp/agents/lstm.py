@@ -12,6 +12,7 @@ from rlexp.agents.networks import (
     network_arguments,
 )
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import Stepped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,13 @@ class LSTM:
 
     input: Literal["mlp", "cnn", "multi_input"]
     """Feature extractor: `mlp` for vectors, `cnn` for images, `multi_input` for dictionaries."""
-    network: Layers | None
+    network: Stepped[Layers] | None
     """Hidden layers of both actor and critic, or of the only network."""
-    actor: Layers | None
+    actor: Stepped[Layers] | None
     """Hidden layers of the actor; set it together with `critic`, instead of `network`."""
-    critic: Layers | None
+    critic: Stepped[Layers] | None
     """Hidden layers of the critic."""
-    activation: Activation | None
+    activation: Stepped[Activation] | None
     """Activation function between layers."""
     ortho_init: bool | None
     """Whether initial weights are orthogonal (on-policy algorithms)."""

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from rlexp.agents.networks import Activation, Layers, check_layers, drop_none, network_arguments
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import Stepped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +19,13 @@ class MLP:
 
     observations: ClassVar[tuple[str, ...]] = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
-    network: Layers | None
+    network: Stepped[Layers] | None
     """Hidden layers of both actor and critic, or of the only network."""
-    actor: Layers | None
+    actor: Stepped[Layers] | None
     """Hidden layers of the actor; set it together with `critic`, instead of `network`."""
-    critic: Layers | None
+    critic: Stepped[Layers] | None
     """Hidden layers of the critic."""
-    activation: Activation | None
+    activation: Stepped[Activation] | None
     """Activation function between layers."""
     ortho_init: bool | None
     """Whether initial weights are orthogonal (on-policy algorithms)."""

@@ -24,6 +24,7 @@ class ARS(LibraryAlgorithm):
 
     policies: ClassVar[tuple[str, ...]] = ("LinearPolicy", "MlpPolicy")
     actions: ClassVar[tuple[str, ...]] = ("Box", "Discrete")
+    networks_can_change: ClassVar[bool] = False
 
     n_delta: Count
     """Number of random directions at each update; each is evaluated with both signs."""

@@ -7,8 +7,8 @@ from rlexp.algorithms.compiled.algorithm import CompiledAlgorithm
 from rlexp.algorithms.compiled.off_policy import check_compiled_replay
 from rlexp.algorithms.off_policy import OffPolicy
 from rlexp.algorithms.ranges import Count, Share, TargetEntropy, Temperature
-from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import Stepped
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from rlexp.algorithms import Algorithm, shown_name
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
-from rlexp.algorithms.schedules import (
-    HyperparameterSchedule,
-    Scheduled,
-    StepSchedule,
-    first_value,
-    in_library_terms,
-)
+from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.step_schedule import StepSchedule, first_value
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 
 Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
-NOT_OF_THE_LIBRARY = frozenset({"start_from"})
+NOT_OF_THE_LIBRARY = frozenset({"start_from", "experience"})
 """Settings of an algorithm that are no arguments of the library's class."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
@@ -40,6 +35,8 @@ class LibraryAlgorithm:
 
     policies: ClassVar[tuple[str, ...]] = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
     actions: ClassVar[tuple[str, ...]] = ("Box",)
+    networks_can_change: ClassVar[bool] = True
+    """Whether the network can change between two rollouts."""
 
     learning_rate: Scheduled
     """Step size of the optimiser; a number or a schedule."""
@@ -63,7 +60,8 @@ class LibraryAlgorithm:
 
     def step_schedules(self) -> dict[str, StepSchedule[Any]]:
         """The hyperparameters that change at given steps, by name."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        names = {f.name for f in fields(self)} - NOT_OF_THE_LIBRARY
+        values = {name: getattr(self, name) for name in sorted(names)}
         return {name: v for name, v in values.items() if isinstance(v, StepSchedule)}
 
     def restarted(self, share: float) -> Self:

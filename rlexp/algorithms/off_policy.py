@@ -16,8 +16,9 @@ from rlexp.algorithms.ranges import (
     TrainFrequency,
     ZeroOrMore,
 )
-from rlexp.algorithms.schedules import HyperparameterSchedule, Stepped, StepSchedule
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.errors import ConfigError
+from rlexp.protocol.step_schedule import Stepped, StepSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,8 @@ class OffPolicy(LibraryAlgorithm):
     `replay_buffer_kwargs={handle_timeout_termination: false}`."""
     n_steps: Count
     """Number of reward steps before bootstrapping (n-step returns)."""
+    experience: StepSchedule[str | None] | None = None
+    """Transitions of other runs that enter the replay buffer at given steps, by their digests."""
 
     def build(
         self,
@@ -125,6 +128,13 @@ class OffPolicy(LibraryAlgorithm):
                 "algorithm.optimize_memory_usage=true cannot tell time limits from ends: add "
                 "'algorithm.replay_buffer_kwargs={handle_timeout_termination: false}', or set "
                 "algorithm.optimize_memory_usage=false"
+            )
+        if self.experience is not None and (self.optimize_memory_usage or self.n_steps > 1):
+            raise ConfigError(
+                "algorithm.experience brings single transitions, which algorithm.n_steps="
+                f"{self.n_steps} and algorithm.optimize_memory_usage="
+                f"{str(self.optimize_memory_usage).lower()} join with those that follow: set 1 and false",
+                key="algorithm.experience",
             )
         frequency = self.train_freq
         if environments > 1 and isinstance(frequency, tuple) and frequency[1] == "episode":

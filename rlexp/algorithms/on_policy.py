@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from rlexp.algorithms.library import LibraryAlgorithm
 from rlexp.algorithms.ranges import Count, Discount, NonNegative, Positive
-from rlexp.algorithms.schedules import Scheduled, Stepped
+from rlexp.algorithms.schedules import Scheduled
 from rlexp.errors import ConfigError
+from rlexp.protocol.step_schedule import Stepped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

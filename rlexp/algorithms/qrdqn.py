@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.algorithms.off_policy import DeepQLearning
 from rlexp.algorithms.ranges import Positive
-from rlexp.algorithms.schedules import Stepped
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import Stepped
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.algorithms.off_policy import MaximumEntropy
 from rlexp.algorithms.ranges import Count, Share, ZeroOrMore
-from rlexp.algorithms.schedules import Stepped
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import Stepped
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm

@@ -168,6 +168,9 @@ class SweepOutline(ExecutionEstimate, Displayed):
         continuation: How runs with more steps begin, as text; null where no run continues another.
         runs: Maximum number of runs that are still to come.
         steps_per_run: Environment steps per run.
+        population_runs: In the search of a population, the maximum number of runs that are still to come,
+            parts of trainings among them; `runs` is then the number of whole runs with as many steps.
+            Null otherwise.
     """
 
     schema: ClassVar[Schema] = Schema("sweep-plan")
@@ -200,3 +203,4 @@ class SweepOutline(ExecutionEstimate, Displayed):
     continuation: str | None
     runs: int
     steps_per_run: int
+    population_runs: int | None = None

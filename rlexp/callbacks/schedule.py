@@ -5,15 +5,11 @@ from typing import Any, ClassVar
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from rlexp.algorithms.schedules import (
-    PiecewiseSchedule,
-    ShapedSchedule,
-    StepSchedule,
-    changeable,
-)
+from rlexp.algorithms.schedules import PiecewiseSchedule, ShapedSchedule, changeable
 from rlexp.callbacks.checks import check_hyperparameter
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import StepSchedule
 
 OneSchedule = ShapedSchedule | PiecewiseSchedule | StepSchedule[float]
 

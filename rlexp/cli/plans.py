@@ -76,11 +76,19 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
     yield f"  {_seeds_in_words(plan)}"
     if plan.continuation is not None:
         yield f"  {plan.continuation}"
-    yield (
-        f"  at most {format_count(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
-        f" · {_expected(plan)}"
-    )
+    yield f"  at most {_amount(plan)} · {_expected(plan)}"
     yield from checkpoint_lines(plan.beginnings)
+
+
+def _amount(plan: SweepOutline) -> str:
+    """The number of runs that are still to come, and their environment steps."""
+    if plan.population_runs is None:
+        return f"{format_count(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
+    whole = format_count(plan.runs, "whole run")
+    return (
+        f"{format_count(plan.population_runs, 'run')} with as many environment steps as {whole} of "
+        f"{plan.steps_per_run:,}"
+    )
 
 
 def _expected(plan: ExecutionEstimate) -> str:

@@ -16,8 +16,8 @@ SCHEDULE = "schedule"
 VERSION = 1
 """Version of the format of files."""
 KEYS = {SCHEDULE, "steps", "values"}
-GROUP = "algorithm"
-"""The part of a configuration whose settings a schedule may change."""
+GROUPS = ("agent", "algorithm")
+"""The parts of a configuration whose settings a schedule may change."""
 CALLBACK = "callback"
 VALUES = "values"
 """The setting of a callback that holds schedules by the name of their hyperparameter."""
@@ -33,19 +33,21 @@ def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: A file does not exist, or holds no valid schedule of the setting.
     """
-    part, callbacks = settings.get(GROUP), settings.get(CALLBACK)
-    if isinstance(part, Mapping):
-        settings = {**settings, GROUP: _with_read(part, folder)}
+    for group in GROUPS:
+        part = settings.get(group)
+        if isinstance(part, Mapping):
+            settings = {**settings, group: _with_read(group, part, folder)}
+    callbacks = settings.get(CALLBACK)
     if isinstance(callbacks, Mapping):
         read = {name: _with_read_values(each, folder) for name, each in callbacks.items()}
         settings = {**settings, CALLBACK: read}
     return settings
 
 
-def _with_read(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings of an algorithm with the content of the files that they name."""
+def _with_read(group: str, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings of a group with the content of the files that they name."""
     return {
-        name: _read_entry(f"{GROUP}.{name}", value, folder)
+        name: _read_entry(f"{group}.{name}", value, folder)
         if isinstance(value, Mapping) and SCHEDULE in value
         else value
         for name, value in values.items()
@@ -57,10 +59,11 @@ def _with_read_values(callback: Any, folder: Path) -> Any:
     values = callback.get(VALUES) if isinstance(callback, Mapping) else None
     if not isinstance(values, Mapping):
         return callback
-    return {**callback, VALUES: _with_read(values, folder)}
+    # They are hyperparameters of the algorithm.
+    return {**callback, VALUES: _with_read("algorithm", values, folder)}
 
 
-def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[float]]) -> str:
+def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[Any]]) -> str:
     """The text of a schedule file.
 
     Args:
@@ -76,7 +79,7 @@ def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[float]]) -
 
 
 def _read_entry(key: str, value: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The schedule of one setting, as its algorithm takes it."""
+    """The schedule of one setting, as its plug-in takes it."""
     name = value[SCHEDULE]
     if set(value) != {SCHEDULE} or not isinstance(name, str) or not name:
         raise ConfigError(

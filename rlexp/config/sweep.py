@@ -25,6 +25,7 @@ from rlexp.config.sweep_overrides import (
 )
 from rlexp.config.validate import validate_settings
 from rlexp.errors import ConfigError
+from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.space import SWITCH, Space
 from rlexp.protocol.sweep import SweepPlan
 
@@ -177,7 +178,7 @@ class SweepRequest:
             ConfigError: The space or the configuration does not have a key.
         """
         for key in parameters:
-            if key not in self.space.keys:
+            if key not in (*self.space.keys, EXPERIENCE_KEY):
                 raise ConfigError.unknown(
                     f"{key} is not a parameter of the space",
                     key,
@@ -186,7 +187,9 @@ class SweepRequest:
                     key=key,
                 )
         real = [p.key for p in self.space.parameters if not p.is_switch and p.key in parameters]
-        return self.configurations.configure({key: parameters[key] for key in real}, steps)
+        # A population adds the transitions that its members share.
+        values = {key: parameters[key] for key in (*real, EXPERIENCE_KEY) if key in parameters}
+        return self.configurations.configure(values, steps)
 
 
 def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> SweepRequest:

@@ -342,6 +342,23 @@ class Search:
         repeated = self.entries[suggestion.parent].proposal.parameters
         return replace(suggestion, parameters=repeated)
 
+    @property
+    def in_generations(self) -> bool:
+        """Whether trials are parts of the trainings of a population."""
+        return self._trained_steps(0) is not None
+
+    def planned_steps(self, number: int) -> int:
+        """Environment steps that each run of a trial trains, as far as this is known beforehand."""
+        trained = self._trained_steps(number)
+        # Without continuation, every part is trained from step 0, up to where its generation ends.
+        if trained is None or not self.question.plan.continuation:
+            return self.question.steps
+        return trained
+
+    def _trained_steps(self, number: int) -> int | None:
+        trained = getattr(self.suggester, "trained_steps", None)
+        return None if trained is None else trained(number)
+
     def place(self, number: int) -> str | None:
         """Where a trial stands in a population, in words; None in other searches."""
         name = getattr(self.suggester, "place", None)

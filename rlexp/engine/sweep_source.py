@@ -5,7 +5,7 @@ and chooses the winner.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -21,10 +21,10 @@ from rlexp.engine.winner_choice import (
 )
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.shared_experience import EXPERIENCE, SharedExperience, changes_in_training
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.value_schedule import changes
 from rlexp.records.events import Ending, Evaluated, StopRequest
-from rlexp.records.run import RunRecord
+from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import Selection
 from rlexp.tuners import Suggestion
 
@@ -35,7 +35,7 @@ def _fingerprints(configurations: Sequence[Configuration]) -> tuple[str, ...]:
 
 def _is_changing(configurations: Sequence[Configuration], parameters: Mapping[str, Any]) -> bool:
     """Whether a searched value changes while the runs of a trial train, by a schedule."""
-    return any(changes(c.parts(), parameters) for c in configurations)
+    return any(changes_in_training(c.parts(), parameters) for c in configurations)
 
 
 class SweepStage(StrEnum):
@@ -312,7 +312,7 @@ class SweepSource:
         return number
 
     def _propose(self, number: int, suggestion: Suggestion) -> None:
-        configurations, refused = self.ledger.configure(number, suggestion)
+        configurations, refused = self.ledger.configure(number, self._sharing(suggestion))
         parents, anew = self._find_states(suggestion, configurations)
         proposal = Proposal(
             number=number,
@@ -328,6 +328,25 @@ class SweepSource:
         # Stored first: after a crash, the resumed sweep has the trial that its runs belong to.
         self.ledger.propose(proposal, configurations)
         self._begin(proposal, configurations)
+
+    def _sharing(self, suggestion: Suggestion) -> Suggestion:
+        """The suggestion with the runs whose transitions its runs receive."""
+        if not suggestion.shared or suggestion.parent is None:
+            return suggestion
+        # Twins share their runs, which count once.
+        runs = {
+            record.spec.id: record.spec
+            for number in suggestion.shared
+            for _, record in sorted(self.search.entries[number].records.items())
+            if record.state is State.COMPLETED
+        }
+        (parent,) = self.configurations[suggestion.parent]
+        experience = SharedExperience(
+            before=parent.algorithm.get(EXPERIENCE),
+            step=suggestion.earlier[-1][0],
+            runs=tuple(runs.values()),
+        )
+        return replace(suggestion, experience=experience)
 
     def _find_states(
         self, suggestion: Suggestion, configurations: tuple[Configuration, ...]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from rlexp.metrics.estimate import Estimate
-from rlexp.stats.interval import Interval, too_few
+from rlexp.stats.interval import TOO_FEW, Interval
 from rlexp.text import (
     decimals_for_span,
     format_number,
@@ -58,7 +58,7 @@ def no_interval(interval: Interval) -> str:
 
 def has_too_few_runs(interval: Interval) -> bool:
     """Whether the interval is missing because there are too few runs."""
-    return interval.reason is not None and interval.reason == too_few(interval.n)
+    return interval.reason is not None and interval.reason.startswith(f"{TOO_FEW} (")
 
 
 def ends(interval: Interval, digits: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlexp.errors import ConfigError
+from rlexp.records.json_values import as_text
 
 TAG = re.compile(r"\w[\w.+@:/-]{0,49}")
 LONGEST_NOTE = 10_000
@@ -69,8 +70,8 @@ class Annotation:
             TypeError: A field has a wrong type.
             ValueError: A field has an invalid value.
         """
-        notes = tuple(Note(_time(n["time"]), _text(n["text"])) for n in _list(mapping["notes"]))
-        return cls(tags=tuple(map(_text, _list(mapping["tags"]))), notes=notes)
+        notes = tuple(Note(_time(n["time"]), as_text(n["text"])) for n in _list(mapping["notes"]))
+        return cls(tags=tuple(map(as_text, _list(mapping["tags"]))), notes=notes)
 
 
 def check_tag(tag: str) -> str:
@@ -115,9 +116,3 @@ def _time(value: Any) -> float:
     if not isinstance(value, int | float) or not 0 <= value < YEAR_10_000:
         raise ValueError(f"{value!r:.50} is no time")
     return float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value

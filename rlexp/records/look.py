@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import digest
+from rlexp.records.json_values import as_text, as_whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,10 @@ class Look:
         try:
             deviation = mapping["deviation"]
             look = cls(
-                **{name: _text(mapping[name]) for name in TEXTS},
-                root=_whole(mapping["root"]),
-                seeds=tuple(_whole(seed) for seed in mapping["seeds"]),
-                steps=_whole(mapping["steps"]),
+                **{name: as_text(mapping[name]) for name in TEXTS},
+                root=as_whole_number(mapping["root"]),
+                seeds=tuple(as_whole_number(seed) for seed in mapping["seeds"]),
+                steps=as_whole_number(mapping["steps"]),
                 mean=_finite(mapping["mean"]),
                 deviation=None if deviation is None else _finite(deviation),
             )
@@ -84,19 +85,6 @@ class Look:
 
 TEXTS = ("configuration", "task", "score", "label", "experiment")
 """Fields of a look that are texts."""
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _whole(value: Any) -> int:
-    # For `isinstance`, JSON's `true` is an integer.
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no whole number")
-    return value
 
 
 def _finite(value: Any) -> float:

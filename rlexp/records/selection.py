@@ -15,17 +15,21 @@ RIVALS = frozenset({SCHEDULE, FIXED})
 """Labels of the test runs of a rival."""
 
 
-def configuration_name(trial: int, winner: int | None) -> str:
+def configuration_name(trial: int, winner: int | None, label: str | None = None) -> str:
     """The name of a trial's configuration, everywhere the same.
 
-    It is `default (trial 0)`, `tuned (trial 7)` for the winner, and `trial 3` for others.
+    It is `default (trial 0)`, `tuned (trial 7)` for the winner, `best fixed (trial 15)` for the rival of
+    a population's winner, and `trial 3` for others.
 
     Args:
         trial: The number of the trial.
         winner: The number of the winner; None before the selection.
+        label: The label of its test runs, if it has any.
     """
     if trial == DEFAULT:
         return f"default (trial {trial})"
+    if label in RIVALS:
+        return f"{label} (trial {trial})"
     return f"{TUNED} (trial {trial})" if trial == winner else f"trial {trial}"
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 
 from rlexp.algorithms import Algorithm
-from rlexp.algorithms.schedules import first_value
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.step_schedule import first_value
 from rlexp.replay import BufferChoice
 from rlexp.replay.library_buffer import (
     LibraryBuffer,

@@ -34,9 +34,13 @@ class Interval:
 AnyInterval = TypeVar("AnyInterval", bound=Interval)
 
 
+TOO_FEW = "too few runs for an interval"
+"""The beginning of the reason why few runs have no interval."""
+
+
 def too_few(n: int) -> str | None:
     """The reason why n runs have no interval; None if n is large enough."""
-    return f"too few runs for an interval (n = {n})" if n < FEWEST else None
+    return f"{TOO_FEW} (n = {n})" if n < FEWEST else None
 
 
 def limited(

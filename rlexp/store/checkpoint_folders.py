@@ -122,6 +122,16 @@ def read_summed(folder: Path, name: str, expected: Sum) -> bytes:
     return content
 
 
+def link(source: Path, target: Path) -> None:
+    """Link a file, or copy it where the file system has no hard links."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copyfile(source, target, follow_symlinks=False)
+        with target.open("rb") as file:
+            os.fsync(file.fileno())
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder unless it exists.
 

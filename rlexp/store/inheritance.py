@@ -28,6 +28,7 @@ from rlexp.store.checkpoint_folders import (
     complete_checkpoints,
     entries,
     hidden,
+    link,
     make_folder,
     remove,
 )
@@ -153,26 +154,16 @@ def _link_copy(copy: KeptCopy, run: RunPaths) -> None:
     folder = temporary.checkpoints / str(copy.parent.step)
     folder.mkdir(parents=True)
     for name in (*copy.manifest.files, MANIFEST):
-        _link(copy.folder / name, folder / name)
+        link(copy.folder / name, folder / name)
     if copy.manifest.transitions:
         temporary.replay.mkdir()
         for chunk in copy.manifest.transitions:
-            _link(copy.run.replay / chunk.name, temporary.replay / chunk.name)
+            link(copy.run.replay / chunk.name, temporary.replay / chunk.name)
         sync(temporary.replay)
     sync(folder)
     sync(temporary.checkpoints)
     temporary.folder.rename(run.parent.folder)
     sync(run.folder)
-
-
-def _link(source: Path, target: Path) -> None:
-    """Link a file, or copy it where the file system has no hard links."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:
-        shutil.copyfile(source, target, follow_symlinks=False)
-        with target.open("rb") as file:
-            os.fsync(file.fileno())
 
 
 def _write_first_attempt(copy: KeptCopy, run: RunPaths, experiment: str) -> None:

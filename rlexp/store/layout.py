@@ -257,6 +257,11 @@ class ExperimentPaths:
         return self.folder / "policies"
 
     @property
+    def experience(self) -> Path:
+        """The transitions that the members of a population share, one folder for each digest."""
+        return self.folder / "experience"
+
+    @property
     def prior_data(self) -> Path:
         """The transitions that trainings begin with, one folder each, named by its digest."""
         return self.folder / "prior_data"

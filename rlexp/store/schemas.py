@@ -85,6 +85,7 @@ PROTOCOLS = FileSchema(1)
 MANIFEST = FileSchema(1)
 JOURNAL = FileSchema(1)
 PROVENANCE = FileSchema(1)
+EXPERIENCE = FileSchema(1)
 GATE = FileSchema(1)
 ATTEMPT = FileSchema(1)
 VERDICT = FileSchema(1)
@@ -108,6 +109,7 @@ BY_NAME: Mapping[str, FileSchema] = {
     "gate.json": GATE,
     "scoring.json": SCORING,
     "provenance.json": PROVENANCE,
+    "sources.json": EXPERIENCE,
     "bundle.json": BUNDLE,
     "left_out.json": LEFT_OUT,
     "attempt.json": ATTEMPT,

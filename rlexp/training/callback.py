@@ -1,9 +1,10 @@
 """The callback of every training: turns the calls of stable-baselines3 into events."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 
@@ -13,7 +14,6 @@ from rlexp.training import Listener
 from rlexp.training.acting import ActingCallbacks
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.parameters import all_finite, diverged_loss
-from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import (
     ReturnThreshold,
@@ -54,6 +54,18 @@ class MetricWriter(KVWriter):
         """Do nothing: the listener outlives the logger."""
 
 
+class Changing(Protocol):
+    """What changes of a learner at given steps."""
+
+    def set_on(self, model: BaseAlgorithm) -> None:
+        """Change a learner at the beginning of a rollout, if it is due."""
+        ...
+
+    def next_change(self, after: int) -> int | None:
+        """The first step after `after` of a change, or None."""
+        ...
+
+
 class Recorder(BaseCallback):
     """Triggers heartbeats, evaluations, checkpoints and divergence checks of a training."""
 
@@ -65,7 +77,7 @@ class Recorder(BaseCallback):
         evaluate: Callable[[], object],
         scheduler: CheckpointScheduler,
         restored: Restored | None,
-        values: ScheduledValues,
+        changing: Sequence[Changing],
         acting: ActingCallbacks | None = None,
     ) -> None:
         super().__init__()
@@ -74,7 +86,7 @@ class Recorder(BaseCallback):
         self._evaluate = evaluate
         self._scheduler = scheduler
         self._restored = restored
-        self._values = values
+        self._changing = changing
         self._acting = acting
         self._threshold = ReturnThreshold(budget.stop_at)
         self._earlier = restored.progress.seconds if restored else 0.0
@@ -115,7 +127,8 @@ class Recorder(BaseCallback):
         if self._threshold.is_reached(self.model):
             raise ThresholdReached
         # Last: a restored learner has the values of the moment of its checkpoint.
-        self._values.set_on(self.model)
+        for each in self._changing:
+            each.set_on(self.model)
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
@@ -136,7 +149,8 @@ class Recorder(BaseCallback):
 
     def next_change(self, after: int) -> int | None:
         """The first step after `after` at which a hyperparameter changes, or None."""
-        return self._values.next_change(after)
+        steps = (each.next_change(after) for each in self._changing)
+        return min((step for step in steps if step is not None), default=None)
 
     def beat(self) -> None:
         """Report that the training is alive while no step is trained."""

@@ -107,7 +107,7 @@ SUPPORTED_BUFFERS = (ReplayBuffer, DictReplayBuffer, NStepReplayBuffer)
 class BufferExtent:
     """The rows that a replay buffer holds, numbered from the first row of the run.
 
-    A row holds one transition of each environment of the vector.
+    A row holds one transition of each environment of the vector. Rows that came from other runs count.
     """
 
     oldest: int
@@ -148,10 +148,47 @@ def buffer_extent(model: BaseAlgorithm) -> BufferExtent:
     buffer = buffer_of(model)
     if buffer is None:
         return BufferExtent(0, 0)
-    end = model.num_timesteps // buffer.n_envs
+    end = _rows(model, buffer)
     if end % buffer.buffer_size != buffer.pos or (end >= buffer.buffer_size) is not buffer.full:
         raise ValueError(f"the replay buffer is at position {buffer.pos} after {end} rows")
     return BufferExtent(max(0, end - buffer.buffer_size), end)
+
+
+FOREIGN_ROWS, FOREIGN_END = "experience_rows", "experience_end"
+"""Attributes of a learner: rows that came from other runs, and the row behind the last one of them."""
+
+
+def _rows(model: BaseAlgorithm, buffer: ReplayBuffer) -> int:
+    """Number of rows that the buffer has received."""
+    return model.num_timesteps // buffer.n_envs + int(getattr(model, FOREIGN_ROWS, 0))
+
+
+def add_rows(model: BaseAlgorithm, stretches: Iterable[Transitions]) -> None:
+    """Add rows of other runs to the replay buffer; call it between two rollouts.
+
+    Args:
+        model: The learner.
+        stretches: Contents of replay buffers; `begin` and `end` count from the first row of the content.
+
+    Raises:
+        ValueError: The rows do not fit the buffer, or the learner has none that single rows can enter.
+    """
+    buffer = buffer_of(model)
+    if buffer is None or type(buffer) not in {ReplayBuffer, DictReplayBuffer}:
+        raise ValueError(
+            f"{type(model).__name__} has no replay buffer that takes single transitions"
+        )
+    arrays = _arrays(buffer)
+    for stretch in stretches:
+        content = unpack(stretch.content)
+        taken = {name: array[stretch.begin : stretch.end] for name, array in content.items()}
+        first, count = _rows(model, buffer), stretch.end - stretch.begin
+        _write(arrays, np.arange(first, first + count), taken, buffer)
+        # Learners keep the numbers in checkpoints, as they keep the number of their own steps.
+        setattr(model, FOREIGN_ROWS, int(getattr(model, FOREIGN_ROWS, 0)) + count)
+    end = _rows(model, buffer)
+    setattr(model, FOREIGN_END, end)
+    buffer.pos, buffer.full = end % buffer.buffer_size, end >= buffer.buffer_size
 
 
 def pending_row(model: BaseAlgorithm) -> dict[str, np.ndarray[Any, Any]]:
@@ -185,7 +222,7 @@ def first_row(model: BaseAlgorithm) -> int:
     """The oldest row that the buffer still holds."""
     buffer = buffer_of(model)
     assert buffer is not None
-    return max(0, model.num_timesteps // buffer.n_envs - buffer.buffer_size)
+    return max(0, _rows(model, buffer) - buffer.buffer_size)
 
 
 def read_rows(model: BaseAlgorithm, begin: int, end: int) -> Transitions:
@@ -216,7 +253,7 @@ def fill_buffer(
     buffer = buffer_of(model)
     if buffer is None:
         return
-    end = model.num_timesteps // buffer.n_envs
+    end = _rows(model, buffer)
     reached = max(0, end - buffer.buffer_size)
     arrays = _arrays(buffer)
     for stretch in stretches:

@@ -12,18 +12,22 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.agents import Agent
+from rlexp.agents.networks import network_stages
 from rlexp.algorithms import Algorithm, BringsEnvironments
-from rlexp.algorithms.schedules import first_value
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import Parent
+from rlexp.protocol.step_schedule import first_value
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.replay import Replay, TakesPriorData
 from rlexp.training.acting import ActingCallbacks, Callback
+from rlexp.training.entering_experience import EnteringExperience, ReadExperience
 from rlexp.training.lean.registry import CLASSIC_CONTROL
+from rlexp.training.network_changes import ChangingNetworks
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
 
@@ -34,7 +38,8 @@ class Training:
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
     with its parameters. `callbacks` act while it trains, in their order. Without a replay, the library chooses the
-    replay buffer. `shortcuts` are the names of those that this machine may use; they change no
+    replay buffer. `read_experience` reads the transitions of other runs by their digest. `shortcuts` are the
+    names of those that this machine may use; they change no
     number (`rlexp/training/lean`).
     """
 
@@ -49,6 +54,7 @@ class Training:
     callbacks: Mapping[str, Callback] = field(default_factory=dict)
     replay: Replay | None = None
     prior: PriorTransitions | None = field(default=None, repr=False)
+    read_experience: ReadExperience | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
 
     @property
@@ -61,6 +67,15 @@ class Training:
         """The hyperparameters that change at given steps of this training."""
         schedules = getattr(self.algorithm, "step_schedules", dict)
         return ScheduledValues(schedules())
+
+    def changing_networks(self) -> ChangingNetworks:
+        """The networks that this training has at given steps."""
+        return ChangingNetworks(network_stages(self.agent))
+
+    def entering_experience(self) -> EnteringExperience:
+        """The transitions of other runs that enter the replay buffer at given steps."""
+        schedule = getattr(self.algorithm, EXPERIENCE, None)
+        return EnteringExperience(schedule, self.read_experience)
 
     def acting_callbacks(self) -> ActingCallbacks:
         """New callbacks that act in this training."""

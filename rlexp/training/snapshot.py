@@ -24,7 +24,8 @@ from rlexp.training import learner_state
 from rlexp.training.acting import ActingCallbacks
 from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
-from rlexp.training.parameters import load_parameters, weights_digest
+from rlexp.training.network_changes import ChangingNetworks
+from rlexp.training.parameters import load_parameters, saved_stage, weights_digest
 from rlexp.training.replayable_env import REASON
 from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
@@ -143,19 +144,26 @@ class Restored:
 
 
 def restore_training(
-    model: BaseAlgorithm, saved: SavedCheckpoint, *, beat: Callable[[], object] = lambda: None
+    model: BaseAlgorithm,
+    saved: SavedCheckpoint,
+    networks: ChangingNetworks | None = None,
+    *,
+    beat: Callable[[], object] = lambda: None,
 ) -> Restored:
     """Restore a checkpoint into a freshly built learner and its environments.
 
     Args:
         model: The fresh learner.
         saved: The checkpoint.
+        networks: The networks of the training, if they change.
         beat: Called repeatedly; `Stopped` and `TimedOut` from it are passed on.
 
     Raises:
         CannotContinue: The checkpoint cannot be restored. The learner is unusable afterwards.
     """
     try:
+        if networks is not None:
+            networks.change(model, saved_stage(io.BytesIO(saved.files[MODEL])))
         return _restore(model, saved, unpack(saved.files[STATE]), beat)
     except (CannotContinue, Stopped, TimedOut):
         raise

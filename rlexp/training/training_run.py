@@ -26,7 +26,6 @@ from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
-from rlexp.training.lean.learner import shortcuts_of
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
@@ -154,6 +153,7 @@ class TrainingRun:
     ) -> None:
         self.training, self.listener, self.folder = training, listener, folder
         self.checkpoints = checkpoints
+        self.networks = training.changing_networks()
         self.model: BaseAlgorithm | None = None
         self.logger: Logger | None = None
         self.evaluator: Evaluator | None = None
@@ -193,12 +193,16 @@ class TrainingRun:
             evaluate=self.evaluate,
             scheduler=self.scheduler,
             restored=restored,
-            values=self.training.scheduled_values(),
+            changing=(
+                self.networks,
+                self.training.entering_experience(),
+                self.training.scheduled_values(),
+            ),
             acting=self.acting,
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
-        with shortcuts_of(model, self.training.shortcuts):
+        with self.networks.use_shortcuts(model, self.training.shortcuts):
             self._learn(left, recorder, anew=restored is None)
             self.acted = self._count_acts()
             # The last update comes after the last callback, so check its result here.
@@ -291,7 +295,7 @@ class TrainingRun:
         if obstacle is not None:
             raise CannotContinue(obstacle)
         self.model = self.training.build(self.folder)
-        return restore_training(self.model, saved, beat=self._beat)
+        return restore_training(self.model, saved, self.networks, beat=self._beat)
 
     def _adopt(self, restored: Restored, about: Mapping[str, Any]) -> None:
         self.evaluations = list(restored.progress.evaluations)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rlexp.protocol.earlier_sweeps import EarlierTrial
+from rlexp.protocol.shared_experience import SharedExperience
 from rlexp.protocol.space import Space
 from rlexp.protocol.value_schedule import EarlierValues
 from rlexp.records.trial import Trial, TrialOrigin
@@ -16,7 +17,9 @@ class Suggestion:
 
     `steps` is None for the full budget. `parent` is the number of the trial whose runs are continued
     with more steps, if any. They keep its configuration, or had the values `earlier` before. `origin`
-    says where the configuration comes from, if not from the tuner.
+    says where the configuration comes from, if not from the tuner. The transitions of the trials `shared`
+    enter the replay buffer where the last of the earlier parts ends; the search names their runs in
+    `experience`.
     """
 
     parameters: Mapping[str, Any]
@@ -24,6 +27,8 @@ class Suggestion:
     parent: int | None = None
     origin: TrialOrigin | None = None
     earlier: EarlierValues = ()
+    shared: tuple[int, ...] = ()
+    experience: SharedExperience | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from annotated_types import Interval
+from annotated_types import Interval, Len
 
 from rlexp.protocol.identity import Identity
-from rlexp.protocol.space import Choice, Domain
+from rlexp.protocol.space import Choice, Domain, Parameter
 from rlexp.tuners import Problem, Suggester
+from rlexp.tuners.network_growth import Count, NetworkGrowth, Probability, is_network
 from rlexp.tuners.population import (
     Exploration,
     PopulationSuggester,
@@ -30,12 +31,26 @@ class PBT(PopulationTuner):
         resample: Probability that a value of a copy is drawn again from its range.
         factors: By one of these factors a value of a copy is multiplied otherwise. A choice moves to
             a neighbour instead.
+        growth: Probability that the network of a copy grows, where the space has `agent.network`,
+            `agent.actor` or `agent.critic`. A network is neither drawn again nor multiplied.
+        new_layer: Probability that it grows by a layer; otherwise a layer grows by units.
+        new_units: Numbers of units that a layer grows by, one of which is drawn.
+        most_layers: Largest number of hidden layers.
+        most_units: Largest number of units of a layer.
+        shared_replay: Whether the transitions of all members enter the replay buffers of the next
+            generation, as in SEARL.
     """
 
     identity: ClassVar = Identity("tuner", "pbt")
 
     resample: Annotated[float, Interval(ge=0, le=1)]
     factors: tuple[Factor, Factor]
+    growth: Probability
+    new_layer: Probability
+    new_units: Annotated[tuple[Count, ...], Len(1)]
+    most_layers: Count
+    most_units: Count
+    shared_replay: bool
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.
@@ -46,17 +61,29 @@ class PBT(PopulationTuner):
         """
         check_problem("pbt", problem, choices=True)
         members = self.members(problem.steps)
-        return PopulationSuggester(problem, members, self.quantile, self)
+        return PopulationSuggester(problem, members, self.quantile, self, self.shared_replay)
+
+    @property
+    def _network_growth(self) -> NetworkGrowth:
+        return NetworkGrowth(
+            probability=self.growth,
+            new_layer=self.new_layer,
+            new_units=self.new_units,
+            most_layers=self.most_layers,
+            most_units=self.most_units,
+        )
 
     def explore(self, exploration: Exploration) -> dict[str, Any]:
         """The values of the copied trial, each drawn again or multiplied by a factor."""
         random, values = exploration.random, exploration.source.parameters
         return {
-            p.key: self._changed(p.domain, values[p.key], random)
-            for p in exploration.space.parameters
+            p.key: self._changed(p, values[p.key], random) for p in exploration.space.parameters
         }
 
-    def _changed(self, domain: Domain, value: Any, random: np.random.Generator) -> Any:
+    def _changed(self, parameter: Parameter, value: Any, random: np.random.Generator) -> Any:
+        if is_network(parameter.key, value):
+            return self._network_growth.grown(value, random)
+        domain = parameter.domain
         if random.random() < self.resample:
             return domain.from_unit(random.random())
         return multiplied(domain, value, self.factors[int(random.integers(2))])

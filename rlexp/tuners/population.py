@@ -141,12 +141,14 @@ class PopulationSuggester:
         population: The population.
         quantile: Share of the members that are replaced by copies of as many best ones.
         explorer: Changes the copied values.
+        shares: Whether the transitions of all members enter the replay buffers of the next generation.
     """
 
     problem: Problem
     population: Population
     quantile: float
     explorer: Explorer
+    shares: bool = False
     _history: Mapping[int, Trial] = field(default_factory=dict)
     _parts: dict[int, Suggestion] = field(default_factory=dict)
     """Suggestions of the generation that follows `_history`: a cache."""
@@ -159,6 +161,18 @@ class PopulationSuggester:
         if generation == self.population.generations:
             return f"member {member + 1} unchanged to the end"
         return f"generation {generation + 1} of {self.population.generations}, member {member + 1}"
+
+    def trained_steps(self, number: int) -> int:
+        """Environment steps that a run of a trial trains itself, where it continues its parent's run.
+
+        The last rollout of the parent, which is trained again, comes on top.
+        """
+        generation, _ = self.population.locate(number)
+        if generation < 0:
+            return self.population.steps
+        if generation == self.population.generations:
+            return self.population.steps - self.population.interval
+        return self.population.interval
 
     def needs(self, number: int) -> int:
         """The trials of all earlier generations: generations are barriers."""
@@ -197,7 +211,10 @@ class PopulationSuggester:
         if parent is None:
             return Suggestion(self._draw(number), steps)
         parameters = self._values(history, number, parent)
-        return Suggestion(parameters, steps, parent, earlier=self._earlier(history, number))
+        before = self.population.members(generation - 1)
+        shared = tuple(n for n in before if n in history) if self.shares else ()
+        earlier = self._earlier(history, number)
+        return Suggestion(parameters, steps, parent, earlier=earlier, shared=shared)
 
     def _draw(self, number: int) -> dict[str, Any]:
         space = self.problem.space

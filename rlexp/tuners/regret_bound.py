@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
 from rlexp.stats.sensitivity.regression_forest import ForestPredictor, UnitGrid, bagged, grow
-from rlexp.tuners.smac import ConditionalCube, model_values
+from rlexp.tuners.conditional_cube import ConditionalCube
+from rlexp.tuners.trial_values import model_values
 
 Numbers = NDArray[np.float64]
 

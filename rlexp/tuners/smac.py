@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -12,24 +11,17 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity, canonical
-from rlexp.protocol.space import Choice, Domain, Parameter, Space
-from rlexp.records.trial import Trial, TrialState
+from rlexp.records.trial import Trial
 from rlexp.stats.sensitivity.regression_forest import ForestPredictor, UnitGrid, bagged, grow
 from rlexp.tuners import Problem, Suggester, Suggestion
+from rlexp.tuners.conditional_cube import ConditionalCube
+from rlexp.tuners.trial_values import is_scored, model_values
 from rlexp.tuners.unit_cube import check_sobol_point, random_point, sobol_point, trial_generator
 
 Numbers = NDArray[np.float64]
 
-CELLS = 64
-"""Cells of a range on the grid of the forest."""
-PRUNED_QUANTILE = 0.25
-"""Quantile of the complete trials that a pruned trial gets for the model, as with `tuner=gp`."""
 MOST_TRIALS = 1_000
 """Most trials in the forest, the latest ones, which bounds the time of a suggestion."""
-STEP = 0.2
-"""Standard deviation of a neighbour in a range, as a share of the range (SMAC3)."""
-NEIGHBOURS = 4
-"""Neighbours of a point in each parameter (SMAC3)."""
 CENTRES, ROUNDS = 10, 3
 """Points whose neighbours are tried, and how often the best ones become the next centres."""
 
@@ -184,91 +176,6 @@ class EncodedTrial:
     key: str
 
 
-@dataclass(frozen=True)
-class ConditionalCube:
-    """The unit cube of a space as arrays: activity of parameters, cells of a grid, neighbours."""
-
-    space: Space
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of cells of each parameter; cell 0 is for an inactive parameter."""
-        return tuple(_values(p.domain, CELLS) + 1 for p in self.space.parameters)
-
-    def points(self, trials: Sequence[Trial]) -> Numbers:
-        """The points of trials, of shape (trials, parameters); NaN for an inactive parameter."""
-        rows = [self.space.encode(trial.parameters) for trial in trials]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.sizes))
-
-    def cells(self, points: Numbers) -> NDArray[np.intp]:
-        """The cells of points, of the same shape.
-
-        Args:
-            points: Of shape (points, parameters), without NaN in active parameters.
-        """
-        count = np.array(self.sizes) - 1
-        cells = np.clip(np.floor(np.nan_to_num(points) * count), 0, count - 1).astype(np.intp) + 1
-        return np.where(self._active(points) & ~np.isnan(points), cells, 0)
-
-    def neighbours(self, centres: Numbers, generator: np.random.Generator) -> Numbers:
-        """Points that differ from a centre in one parameter, of shape (neighbours, parameters)."""
-        parameters = self.space.parameters
-        repeated = np.repeat(centres, NEIGHBOURS * len(parameters), axis=0)
-        changed = np.tile(np.repeat(np.arange(len(parameters)), NEIGHBOURS), len(centres))
-        rows = np.arange(len(repeated))
-        moved = np.clip(generator.normal(repeated[rows, changed], STEP), 0.0, 1.0)
-        drawn = generator.random(len(rows))
-        is_choice = np.array([isinstance(p.domain, Choice) for p in parameters])
-        repeated[rows, changed] = np.where(is_choice[changed], drawn, moved)
-        return np.asarray(repeated)
-
-    def _active(self, points: Numbers) -> NDArray[np.bool_]:
-        active = np.ones(points.shape, dtype=np.bool_)
-        for d, conditions in enumerate(self._conditions):
-            for parent, allowed in conditions:
-                size = self.sizes[parent] - 1
-                position = np.minimum(np.floor(np.nan_to_num(points[:, parent]) * size), size - 1)
-                active[:, d] &= active[:, parent] & np.isin(position, allowed)
-        return active
-
-    @cached_property
-    def _conditions(self) -> list[list[tuple[int, list[int]]]]:
-        """The conditions of each parameter."""
-        return [self._conditions_of(parameter) for parameter in self.space.parameters]
-
-    def _conditions_of(self, parameter: Parameter) -> list[tuple[int, list[int]]]:
-        """The number of each parameter that decides, and the positions of its allowed choices."""
-        keys = self.space.keys
-        conditions = []
-        for key, allowed in parameter.when.items():
-            domain = self.space.parameters[keys.index(key)].domain
-            assert isinstance(domain, Choice)  # `Space` refuses conditions on anything else.
-            positions = [domain.position(value) for value in allowed]
-            conditions.append((keys.index(key), [p for p in positions if p is not None]))
-        return conditions
-
-
-def model_values(trials: Sequence[Trial]) -> Numbers:
-    """The value of each trial for the model, greater is better, of shape (trials,).
-
-    Args:
-        trials: At least one of them is complete with a finite value.
-    """
-    finite = [is_scored(trial) for trial in trials]
-    seen = np.array(
-        [t.values[0] for t, is_finite in zip(trials, finite, strict=True) if is_finite]
-    )
-    pruned = float(np.quantile(seen, PRUNED_QUANTILE))
-    values = np.array([pruned if t.state is TrialState.PRUNED else -np.inf for t in trials])
-    values[finite] = seen
-    return values
-
-
-def is_scored(trial: Trial) -> bool:
-    """Whether a trial is complete; a value that is not finite comes from a diverged training."""
-    return bool(trial.values) and isfinite(trial.values[0])
-
-
 def normal_scores(values: Numbers) -> Numbers:
     """Normal scores of ranks (Blom, 1958), of shape (values,): Φ⁻¹((rank − 3/8) / (n + 1/4)).
 
@@ -303,7 +210,3 @@ def log_expected_improvement(mean: Numbers, variance: Numbers, best: float) -> N
     factor = 1 + small * np.sqrt(np.pi / 2) * erfcx(-small / np.sqrt(2))
     below = density + np.log(np.maximum(factor, 1e-300))
     return np.asarray(np.log(deviation) + np.where(z < 5, below, np.log(np.maximum(z, 1.0))))
-
-
-def _values(domain: Domain, cells: int) -> int:
-    return len(domain.values) if isinstance(domain, Choice) else cells

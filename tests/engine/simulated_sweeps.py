@@ -12,7 +12,9 @@ from rlexp.engine.search import Search, SearchProblem
 from rlexp.engine.sweep_source import SweepSource, SweepStage
 from rlexp.engine.trial_state import Proposal
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import digest as canonical_digest
 from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import SweepPlan, SweepTask
@@ -76,6 +78,9 @@ class Notes:
             return (), f"x={x} cannot be run"
         base = configuration(steps=suggestion.steps or STEPS, evaluation_every=EVERY)
         algorithm = {**base.algorithm, "x": x}
+        if (shared := suggestion.experience) is not None:
+            digest = canonical_digest([spec.id for spec in shared.runs])
+            algorithm[EXPERIENCE] = shared.schedule(digest)
         trial = replace(base, algorithm=algorithm, label=f"trial {number}")
         if not self.tasks:
             return (trial,), ""

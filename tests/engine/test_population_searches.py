@@ -1,6 +1,7 @@
 """Sweeps of populations whose runs follow a formula: schedules, barriers, kills and what they gain."""
 
 import random
+from dataclasses import replace
 from functools import partial
 from statistics import fmean, stdev
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from in_full import long
 from simulated_sweeps import EVERY, STEPS, World, plan
 
+from rlexp.protocol.identity import digest
 from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.space import Parameter, Real, Space
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.value_schedule import is_scheduled
@@ -36,6 +39,12 @@ POPULATIONS: dict[str, Tuner] = {
         resample=0.25,
         factors=(0.8, 1.2),
         fixed=True,
+        growth=0.5,
+        new_layer=0.2,
+        new_units=(16, 32, 64),
+        most_layers=3,
+        most_units=500,
+        shared_replay=False,
     ),
     "pb2": PB2(
         population=SIZES["pb2"],
@@ -45,6 +54,9 @@ POPULATIONS: dict[str, Tuner] = {
         most_rows=1000,
     ),
 }
+SHARING = "pbt that shares transitions"
+POPULATIONS[SHARING] = replace(POPULATIONS["pbt"], shared_replay=True)  # type: ignore[type-var]
+SIZES[SHARING] = SIZE
 SEEDS = range(20)
 
 
@@ -105,7 +117,9 @@ def test_a_population_beats_the_best_constant(tuner: str) -> None:
     assert fmean(gains) > 2 * stdev(gains) / len(gains) ** 0.5 > 0
 
 
-@pytest.mark.parametrize("tuner", ["pbt", pytest.param("pb2", marks=long)])
+@pytest.mark.parametrize(
+    "tuner", [SHARING, *(pytest.param(n, marks=long) for n in ("pbt", "pb2"))]
+)
 def test_workers_and_kills_change_nothing(tuner: str) -> None:
     """One worker, eight workers, and commands that are killed again and again end equally."""
     whole = world(tuner)
@@ -145,6 +159,30 @@ def test_a_segment_continues_its_parent() -> None:
         steps = range(0, before.steps, EVERY)
         assert [value_at(then, s) for s in steps] == [value_at(x, s) for s in steps]
         assert proposal.parameters["algorithm.x"] == value_at(x, before.steps)
+
+
+def test_members_receive_the_transitions_of_the_generation_before() -> None:
+    """All members of a generation receive those of all runs of the one before, where it has ended."""
+    sweep = world(SHARING)
+    sweeping = sweep.run(workers=3, order=0)
+    configurations = {p.number: c for p, (c,) in sweep.notes.proposals}
+    interval = STEPS // GENERATIONS
+    for generation in range(1, GENERATIONS):
+        first = 1 + SIZE * generation
+        members = [configurations[n].algorithm[EXPERIENCE] for n in range(first, first + SIZE)]
+        assert all(member == members[0] for member in members)
+        assert [0, *(interval * g for g in range(1, generation + 1))] == members[0]["steps"]
+        runs = {
+            sweeping.runs_of(n)[p].id: None
+            for n in range(first - SIZE, first)
+            for p in range(sweeping.search.question.screening)
+        }
+        assert digest([*runs]) == members[0]["values"][-1]
+    # Their configurations are no others than those that every later seed trains.
+    fixed = configurations[1 + SIZE * GENERATIONS].algorithm
+    assert EXPERIENCE not in fixed
+    entries = sweeping.search.entries
+    assert all(entries[n].proposal.changing for n in range(1 + SIZE, 1 + SIZE * GENERATIONS))
 
 
 def test_the_schedule_is_tested_beside_the_best_fixed_configuration() -> None:

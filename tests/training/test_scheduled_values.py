@@ -8,7 +8,7 @@ from in_full import long
 from stable_baselines3.common.base_class import BaseAlgorithm
 from trainings import RecordingListener, run_training, shared_training, without_times
 
-from rlexp.algorithms.schedules import StepSchedule
+from rlexp.protocol.step_schedule import StepSchedule
 from rlexp.records.events import Ending, Evaluated, Event, RunEnded, StopRequest
 from rlexp.training.scheduled_values import ScheduledValues
 

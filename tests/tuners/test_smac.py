@@ -23,15 +23,15 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.earlier_sweeps import EarlierTrial
 from rlexp.protocol.space import Choice, Parameter, Space
 from rlexp.records.trial import Trial, TrialState
+from rlexp.tuners.conditional_cube import ConditionalCube
 from rlexp.tuners.random import RandomSearch
 from rlexp.tuners.smac import (
     SMAC,
-    ConditionalCube,
     log_expected_improvement,
-    model_values,
     normal_scores,
 )
 from rlexp.tuners.sobol import SobolSequence
+from rlexp.tuners.trial_values import model_values
 
 TUNER = SMAC(startup=10, trees=10, random=0.2, candidates=1000)
 GREEDY = replace(TUNER, random=0.0)

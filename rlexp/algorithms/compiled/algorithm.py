@@ -22,6 +22,8 @@ class CompiledAlgorithm:
 
     not_of_the_library: ClassVar[frozenset[str]] = frozenset({"twin", "twin_digest"})
     """Settings that are no arguments of the library's class."""
+    networks_can_change: ClassVar[bool] = False
+    """Whether the network can change between two rollouts: its sizes are part of the program."""
     network: ClassVar[tuple[str, ...]]
     """Arguments of a policy whose networks are compiled."""
     counterpart: ClassVar[str]

@@ -16,6 +16,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
+from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.execution.callback_checks import check_callbacks, refuse_callbacks
 from rlexp.app.execution.external import check_external
@@ -259,6 +260,7 @@ def check_parts(
             f"agent={kind} gives a {agent.policy}, which {name} does not have "
             f"(it has: {', '.join(algorithm.policies)}); choose another agent",
         )
+    check_changing_networks(agent, algorithm)
     if not set(spaces.observation) & set(agent.observations):
         raise ConfigError(
             f"agent={kind} cannot read {task}: its observations are "
@@ -282,6 +284,21 @@ def check_parts(
     if spaces.stacked and hasattr(algorithm, "buffer_size"):
         _check_stack(name, spaces)
     algorithm.check(spaces.environments)
+
+
+def check_changing_networks(agent: Any, algorithm: Any) -> None:
+    """Refuse a network that changes for a learner whose network stays.
+
+    Raises:
+        ConfigError: The learner cannot change its network; names the setting of the agent.
+    """
+    changing = sorted(network_schedules(agent))
+    if changing and not getattr(algorithm, "networks_can_change", False):
+        raise ConfigError(
+            f"agent.{changing[0]} changes while the run trains, and the network of "
+            f"{shown_name(algorithm)} cannot: give it one value, or choose another algorithm",
+            key=f"agent.{changing[0]}",
+        )
 
 
 def _check_stack(name: str, spaces: EnvironmentSpaces) -> None:

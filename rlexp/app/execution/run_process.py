@@ -33,6 +33,7 @@ from rlexp.executors import DISK_FULL, IN_USE, RUN_FAILED
 from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import CALLBACK, COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
@@ -62,6 +63,7 @@ from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
+from rlexp.store.shared_experience import find_experience, read_experience
 from rlexp.store.system_metrics import append_measurement
 from rlexp.training.acting import fits_shortcuts
 from rlexp.training.parts import Training, use_threads
@@ -365,6 +367,12 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         if digest is not None and spec.parent is None:
             policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
             training = replace(training, policy=policy)
+        if spec.algorithm.get(EXPERIENCE) is not None:
+            experiment = ExperimentPaths(paths.folder.parent)
+            training = replace(training, read_experience=partial(read_experience, experiment))
+            # Before the training, which may take hours to the step at which it reads them.
+            for received in filter(None, spec.algorithm[EXPERIENCE]["values"]):
+                find_experience(experiment, received)
         if (source := prior_source(spec.replay)) is not None:
             transitions = read_prior_data(ExperimentPaths(paths.folder.parent), source)
             training = replace(training, prior=transitions)

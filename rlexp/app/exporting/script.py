@@ -14,10 +14,11 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments
 from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
-from rlexp.algorithms.schedules import HyperparameterSchedule, StepSchedule, first_value
+from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
 from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
 from rlexp.app.execution.software_versions import COMPILER, collect_versions
@@ -49,7 +50,9 @@ from rlexp.exchange.exporters.script import (
     render_script,
 )
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.step_schedule import StepSchedule, first_value
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
 from rlexp.replay.library_buffer import shown_replay
@@ -463,6 +466,11 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
     kind = next((k for k in kinds if _package(k) in LEARNING), None)
     if kind is None:
         raise RecordError(f"{type(model).__name__} is not a learner of {' or '.join(LEARNING)}")
+    for schedule in (
+        *network_schedules(training.agent).values(),
+        getattr(algorithm, EXPERIENCE, None),
+    ):
+        _value(schedule)
     if training.replay is not None:
         raise RecordError(
             f"the run has {shown_replay(training.replay)}, which a script without rlexp cannot repeat: "
@@ -503,7 +511,7 @@ def _value(value: Any) -> Any:
             return Expression(f"LinearSchedule({ends})")
         case StepSchedule():
             raise RecordError(
-                "a hyperparameter of the run changes at given steps, which a script without rlexp "
+                "a setting of the run changes at given steps, which a script without rlexp "
                 "cannot repeat: play its policy with 'rlexp evaluate'"
             )
         case ExplorationNoise():

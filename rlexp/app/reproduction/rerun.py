@@ -27,11 +27,13 @@ from rlexp.executors import Executor
 from rlexp.protocol.budget import OPERATIONAL
 from rlexp.protocol.experiment import Experiment, Extension
 from rlexp.protocol.seeds import Phase, SeedPlan
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.locks.lease import hold
 from rlexp.store.policies import START_FROM, copy_policy
 from rlexp.store.prior_data import copy_prior_data
 from rlexp.store.runs import write_experiment
+from rlexp.store.shared_experience import copy_experience
 
 
 def run_again(
@@ -128,6 +130,9 @@ def define_experiment(originals: Sequence[Original], paths: ExperimentPaths) -> 
     for original in originals:
         if (digest := original.record.spec.algorithm.get(START_FROM)) is not None:
             copy_policy(ExperimentPaths(original.paths.folder.parent), paths, digest)
+        received = original.record.spec.algorithm.get(EXPERIENCE)
+        for digest in filter(None, received["values"] if received is not None else ()):
+            copy_experience(ExperimentPaths(original.paths.folder.parent), paths, digest)
         if (source := prior_source(original.record.spec.replay)) is not None:
             copy_prior_data(ExperimentPaths(original.paths.folder.parent), paths, source)
 

@@ -20,6 +20,7 @@ from rlexp.records.run import RunRecord, State
 from rlexp.store.checkpoints import clear_replay
 from rlexp.store.inheritance import find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths
+from rlexp.store.shared_experience import keep_experience
 
 
 @dataclass(slots=True)
@@ -100,6 +101,24 @@ class RunStates:
                 self._obstacles[key] = str(error)
         return self._obstacles[key]
 
+    def share(self, runs: Sequence[RunSpec]) -> str:
+        """Keep the transitions that runs have made, for those that receive them; returns the digest.
+
+        Raises:
+            OSError: The disk is full or fails.
+            RecordError: A run keeps no copy with its replay buffer.
+        """
+        copies = []
+        for spec in runs:
+            copy = find_copy(self.paths.run(spec.name), spec.id)
+            if copy is None:
+                raise RecordError(
+                    f"run {spec.name} keeps no state whose transitions the population could share: "
+                    f"{why_nothing_is_kept(spec)}"
+                )
+            copies.append(copy)
+        return keep_experience(self.paths, copies)
+
     def hand_over(self, spec: RunSpec) -> str | None:
         """Give a run the state that it continues from; returns why this is impossible, or None.
 
@@ -126,8 +145,8 @@ def _without_length(spec: RunSpec, until: int) -> str:
     left_out = ("steps", "final_episodes")
     budget = {key: value for key, value in spec.budget.items() if key not in left_out}
     # Values that begin where the shorter run ends had no part in it.
-    algorithm = up_to(spec.algorithm, until)
-    parts = [spec.agent, algorithm, spec.environment, spec.compute, budget, spec.replay]
+    agent, algorithm = (up_to(part, until) for part in (spec.agent, spec.algorithm))
+    parts = [agent, algorithm, spec.environment, spec.compute, budget, spec.replay]
     return canonical([*parts, spec.callback] if spec.callback else parts)
 
 

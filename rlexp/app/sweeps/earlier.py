@@ -13,7 +13,7 @@ from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
 from rlexp.store.runs import read_experiment
 from rlexp.text import join_names
-from rlexp.tuners.smac import is_scored, model_values
+from rlexp.tuners.trial_values import is_scored, model_values
 
 KEY = "sweep.warm_start"
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from rlexp.app.execution.checkpoints import (
+    RunBeginning,
     describe_beginnings,
     find_beginnings,
     largest_replay_buffer,
@@ -15,7 +17,12 @@ from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import Costs
 from rlexp.app.plans import SweepOutline
 from rlexp.app.sweeps.continuation import describe_continuation
-from rlexp.app.sweeps.progress import count_promotions, expected_runs, remaining_runs
+from rlexp.app.sweeps.progress import (
+    count_promotions,
+    expected_runs,
+    population_runs,
+    remaining_runs,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.errors import RlexpError
@@ -44,21 +51,7 @@ def outline_of(
     assert definition is not None
     plan, question = definition.plan, sweeping.search.question
     promoted, finalists = count_promotions(sweeping)
-    workers = launch.executor.workers_for(launch.threads)
-    first = [c.spec(Phase.TUNING, experiment.seeds.root, 0) for c in experiment.defaults]
     begun = find_beginnings(paths, begun_runs(paths, sweeping), allow_drift=launch.allow_drift)
-    replay = largest_replay_buffer(first, costs.spaces)
-    specs = expected_runs(experiment.defaults, sweeping)
-    # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
-    saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
-    expected = estimate_cost(
-        specs,
-        workers,
-        rates=_rates(first, specs, costs),
-        continued=saved,
-        replay=replay,
-        load=costs.load,
-    )
     return SweepOutline(
         experiment=experiment.name,
         stage=str(sweeping.stage),
@@ -88,14 +81,39 @@ def outline_of(
         continuation=describe_continuation(experiment, workspace),
         runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
-        beginnings=describe_beginnings(
-            begun, launch.with_drift, replay, largest_rewritten_part(first)
-        ),
-        workers=workers,
+        population_runs=population_runs(sweeping),
         threads=launch.threads,
-        **expected.of_plan(),
         code=str(code),
+        **_expected(experiment, sweeping, launch, costs, begun),
     )
+
+
+def _expected(
+    experiment: Experiment,
+    sweeping: SweepSource,
+    launch: LaunchSettings,
+    costs: Costs,
+    begun: Mapping[str, RunBeginning],
+) -> dict[str, Any]:
+    """What the rest of a sweep costs, and where its runs begin, as fields of the plan."""
+    workers = launch.executor.workers_for(launch.threads)
+    first = [c.spec(Phase.TUNING, experiment.seeds.root, 0) for c in experiment.defaults]
+    replay = largest_replay_buffer(first, costs.spaces)
+    specs = expected_runs(experiment.defaults, sweeping)
+    # The estimate is for equal runs, so the steps saved by checkpoints are shared among all.
+    saved = dict.fromkeys((s.name for s in specs), sum(steps_done(begun).values()) // len(specs))
+    expected = estimate_cost(
+        specs,
+        workers,
+        rates=_rates(first, specs, costs),
+        continued=saved,
+        replay=replay,
+        load=costs.load,
+    )
+    beginnings = describe_beginnings(
+        begun, launch.with_drift, replay, largest_rewritten_part(first)
+    )
+    return {"workers": workers, "beginnings": beginnings, **expected.of_plan()}
 
 
 def _rates(first: Sequence[RunSpec], specs: Sequence[RunSpec], costs: Costs) -> dict[str, Rates]:

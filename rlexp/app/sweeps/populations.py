@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from rlexp.app.execution.compatibility import check_changing_networks
 from rlexp.app.sweeps.continuation import obstacle
 from rlexp.app.sweeps.tasks import RequestedTask
 from rlexp.app.workspace import Workspace
@@ -12,9 +13,10 @@ from rlexp.config.validate import build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import short_name_of
+from rlexp.protocol.shared_experience import EXPERIENCE, EXPERIENCE_KEY, changes_in_training
 from rlexp.protocol.space import Parameter
 from rlexp.protocol.sweep import SweepPlan
-from rlexp.protocol.value_schedule import changes, is_scheduled
+from rlexp.protocol.value_schedule import is_scheduled
 from rlexp.records.selection import Selection
 from rlexp.store.sweeps import StoredTrial
 from rlexp.tuners.population import Population
@@ -67,15 +69,44 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
             key="environment",
         )
     for parameter in request.space.parameters:
-        _check_changeable(parameter.key, name, request, workspace)
+        _check_changeable(parameter, name, request, workspace)
         _refuse_prior(parameter, name)
     _check_plan(name, population, request)
+    if request.tuner.get("shared_replay"):
+        _check_sharing(name, tasks[0], workspace)
     reason = obstacle(configuration, workspace)
     if reason is not None:
         raise ConfigError(
             f"tuner={name} continues trainings in generations, and {reason}: set constant values, or "
             "choose another algorithm or tuner"
         )
+
+
+def _check_sharing(name: str, task: RequestedTask, workspace: Workspace) -> None:
+    """Refuse a shared replay where no replay buffer can take transitions of others."""
+    request, key = task.request, "tuner.shared_replay"
+    if task.configuration.replay is not None:
+        raise ConfigError(
+            f"{key}=true adds transitions to the library's own replay buffer: set replay=uniform",
+            key="replay",
+        )
+    if EXPERIENCE not in request.plain["algorithm"]:
+        raise ConfigError(
+            f"{key}=true is for algorithms with a replay buffer, such as algorithm=dqn or sac: leave it "
+            "out, or choose one of them",
+            key=key,
+        )
+    if request.plan.continuation is False:
+        raise ConfigError(
+            f"{key}=true shares what runs leave behind, and sweep.continuation=false keeps nothing: leave "
+            f"it out with tuner={name}",
+            key=key,
+        )
+    schedule = {"shape": "steps", "steps": [0, 1], "values": [None, "0" * 64]}
+    _, parts = validate(request.configure({EXPERIENCE_KEY: schedule}), workspace.allowed)
+    check = getattr(parts.algorithm, "check", None)
+    if check is not None:
+        check(parts.environment.vector.count)
 
 
 def _refuse_prior(parameter: Parameter, name: str) -> None:
@@ -109,13 +140,16 @@ def refuse_tries(request: SweepRequest, steps: int, workspace: Workspace) -> Non
     )
 
 
-def _check_changeable(key: str, name: str, request: SweepRequest, workspace: Workspace) -> None:
+def _check_changeable(
+    parameter: Parameter, name: str, request: SweepRequest, workspace: Workspace
+) -> None:
     """Refuse a parameter that has one value for the whole training."""
-    value = request.default.get(key)
+    # The default may leave a setting to the library.
+    key, value = parameter.key, parameter.domain.from_unit(0.0)
     try:
         # The settings themselves say whether they take a schedule.
         settings = request.configure({key: {"shape": "steps", "steps": [0], "values": [value]}})
-        validate(settings, workspace.allowed)
+        _, parts = validate(settings, workspace.allowed)
     except ConfigError as error:
         raise ConfigError(
             f"sweep.space.{key} cannot change while a run trains, as tuner={name} needs: take it out "
@@ -124,6 +158,7 @@ def _check_changeable(key: str, name: str, request: SweepRequest, workspace: Wor
             key=f"sweep.space.{key}",
             allowed=error.allowed,
         ) from error
+    check_changing_networks(parts.agent, parts.algorithm)
 
 
 def _that_can_change(error: ConfigError) -> str:
@@ -188,8 +223,10 @@ def schedule_of(configuration: Configuration, keys: Sequence[str]) -> str | None
         configuration: The configuration.
         keys: The searched parameters.
     """
-    if not changes(configuration.parts(), keys):
+    if not changes_in_training(configuration.parts(), keys):
         return None
+    if configuration.algorithm.get(EXPERIENCE) is not None:
+        keys = (*keys, EXPERIENCE_KEY)
     values = {key: _value_at(configuration, key) for key in keys}
     changing = [value for value in values.values() if is_scheduled(value)]
     steps = sorted({step for value in changing for step in value["steps"]})

@@ -296,10 +296,8 @@ def remaining_steps(sweeping: SweepSource) -> int:
     """The largest number of environment steps that the plan may still need."""
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
-    # The winner and the default configuration are tested, each on every test seed.
-    tested = sweeping.until is SweepStage.TEST
     tasks = sweeping.search.question.tasks
-    tests = 2 * tasks * len(sweeping.seeds.seeds(Phase.TEST)) * tested
+    tests = _tests_at_most(sweeping)
     # Each finalist runs on every selection seed and task.
     again = tasks * len(sweeping.seeds.seeds(Phase.SELECTION))
     match sweeping.stage:
@@ -314,6 +312,32 @@ def remaining_steps(sweeping: SweepSource) -> int:
             return (missing + tests) * steps if sweeping.ranked() else 0
         case _:
             return missing * steps
+
+
+def _tests_at_most(sweeping: SweepSource) -> int:
+    """The largest number of test runs: of the winner, the default, and the rival in a population."""
+    if sweeping.until is not SweepStage.TEST:
+        return 0
+    selection = sweeping.selection
+    rivals = sweeping.search.in_generations
+    trials = 2 + rivals if selection is None else len(selection.tested)
+    return trials * sweeping.search.question.tasks * len(sweeping.seeds.seeds(Phase.TEST))
+
+
+def population_runs(sweeping: SweepSource) -> int | None:
+    """The largest number of runs that a population may still need, most of them parts of a training.
+
+    None in other searches, and once the search is over: all further runs are whole ones then.
+    """
+    search, question = sweeping.search, sweeping.search.question
+    if not search.in_generations or sweeping.stage is not SweepStage.SEARCH:
+        return None
+    promoted, finalists = count_promotions(sweeping)
+    going_on = sum(entry.trial is None for entry in search.entries)
+    trials = question.plan.trials - len(search.entries) + going_on
+    further = promoted * (question.runs - question.screening)
+    chosen = finalists * len(sweeping.seeds.seeds(Phase.SELECTION))
+    return trials * question.screening + further + chosen + _tests_at_most(sweeping)
 
 
 def remaining_runs(sweeping: SweepSource) -> int:
@@ -340,9 +364,13 @@ def expected_runs(defaults: Sequence[Configuration], sweeping: SweepSource) -> l
 def count_promotions(sweeping: SweepSource) -> tuple[int, int]:
     """The largest numbers of trials promoted to all tuning seeds, and to selection seeds."""
     question, trials = sweeping.search.question, _trials_at_most(sweeping)
-    promoted = promotions(question, trials * question.screening * question.steps)
+    screened = sum(map(sweeping.search.planned_steps, range(trials))) * question.screening
+    promoted = promotions(question, screened)
     staged = question.screening < question.runs
-    return promoted, min(question.plan.finalists, promoted if staged else trials)
+    best = min(question.plan.finalists, promoted if staged else trials)
+    # In a population, the best schedule and the best fixed configuration are among them.
+    rival = int(sweeping.search.in_generations)
+    return promoted + rival * (promoted > 0), best + rival
 
 
 def _trials_at_most(sweeping: SweepSource) -> int:
@@ -360,7 +388,7 @@ def _search_steps(sweeping: SweepSource, promoted: int) -> int:
     under_way = sum(e.proposal.planned(screening) for e in search.entries if e.trial is None)
     new = 0
     if not search.is_full(sweeping.hours()):
-        new = (plan.trials - len(search.entries)) * steps
+        new = sum(map(search.planned_steps, range(len(search.entries), plan.trials)))
         if plan.full_runs is not None:
             new = min(new, ceil(plan.full_runs - search.full_runs) * steps)
     total = under_way + new * screening + promoted * (question.runs - screening) * steps

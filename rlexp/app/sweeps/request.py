@@ -5,7 +5,6 @@ existing sweep, `Configurer` makes the configuration of a trial, and `FolderLedg
 and the choice.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.external import keep_files
+from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
 from rlexp.app.execution.prior_data import prior_source
@@ -29,6 +29,7 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.sweeps.populations import best_schedule, check_population
+from rlexp.app.sweeps.suggestion_time import SuggestionTime, TimedSuggester
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
@@ -45,12 +46,12 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
-from rlexp.records.trial import Trial
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
@@ -62,53 +63,6 @@ from rlexp.store.sweeps import (
     write_selection,
 )
 from rlexp.tuners import Suggester, Suggestion
-
-
-@dataclass(slots=True)
-class TimedSuggester:
-    """A tuner with a stopwatch: seconds of the last suggestion, of all, and of the longest."""
-
-    suggester: Suggester
-    last: float = 0.0
-    total: float = 0.0
-    longest: float = 0.0
-    suggestions: int = 0
-
-    def needs(self, number: int) -> int:
-        """See `Suggester.needs`."""
-        return self.suggester.needs(number)
-
-    def place(self, number: int) -> str | None:
-        """Where a trial stands in a population, in words; None for other tuners."""
-        name = getattr(self.suggester, "place", None)
-        return None if name is None else name(number)
-
-    def suggest(self, trials: Sequence[Trial], number: int) -> Suggestion | None:
-        """See `Suggester.suggest`; the time it takes is added up."""
-        begun = time.monotonic()
-        suggestion = self.suggester.suggest(trials, number)
-        self.last = time.monotonic() - begun
-        self.total += self.last
-        self.longest = max(self.longest, self.last)
-        self.suggestions += 1
-        return suggestion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionTime:
-    """The time that the tuner took for the suggestions of one command.
-
-    Attributes:
-        suggestions: Number of suggestions.
-        seconds: Duration of all suggestions, in seconds.
-        longest: Duration of the longest suggestion, in seconds.
-        share: `seconds` as a share of the training time of all tuning runs.
-    """
-
-    suggestions: int
-    seconds: float
-    longest: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +116,38 @@ class Configurer:
         objectives = self.asked.sweep.plan.objectives
         check_compatibility(defaults, self.workspace, self.spaces, built, objectives)
 
+    def check_code(self, experiment: Experiment, command: Sequence[str]) -> None:
+        """Check that every configuration of a sweep names code that may be imported.
+
+        Args:
+            experiment: The sweep as it is stored, with trials that come from the disk.
+            command: The command as the user typed it.
+
+        Raises:
+            RlexpError: A configuration names other code.
+        """
+        check_imports(
+            (*experiment.trials, *experiment.configurations),
+            self.workspace.allowed,
+            (*command, *self.workspace.permission),
+            # The default comes from what the user typed.
+            trusted=self.asked.experiment.defaults,
+            chosen=self.asked.request.space.choices(),
+        )
+
     def configure(
         self,
         number: int,
         parameters: Mapping[str, Any],
         steps: int | None,
         earlier: EarlierValues = (),
+        further: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[Configuration, ...], str]:
         """The configuration of a trial on each task; or none and the reason why it cannot run."""
         label = f"trial {number}"
         if number == 0:
             return tuple(replace(d, label=label) for d in self.asked.experiment.defaults), ""
-        values, configurations = with_earlier(parameters, earlier), []
+        values, configurations = {**with_earlier(parameters, earlier), **(further or {})}, []
         for task in self.asked.tasks:
             try:
                 configuration = self._checked(task, values, steps, files=keep_files)
@@ -247,8 +221,19 @@ class FolderLedger:
     ) -> tuple[tuple[Configuration, ...], str]:
         """See `Configurer.configure`."""
         return self.configurer.configure(
-            number, suggestion.parameters, suggestion.steps, suggestion.earlier
+            number,
+            suggestion.parameters,
+            suggestion.steps,
+            suggestion.earlier,
+            self._experience(suggestion),
         )
+
+    def _experience(self, suggestion: Suggestion) -> dict[str, Any]:
+        """The setting for transitions of other members, which are kept from now on; or none."""
+        shared = suggestion.experience
+        if shared is None:
+            return {}
+        return {EXPERIENCE_KEY: shared.schedule(self.states.share(shared.runs))}
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]

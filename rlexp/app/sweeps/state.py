@@ -20,9 +20,9 @@ from rlexp.protocol.earlier_sweeps import best_of
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.shared_experience import changes_in_training
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.sweep import Sweep
-from rlexp.protocol.value_schedule import changes
 from rlexp.pruners import PruningPoint
 from rlexp.records.run import RunRecord, State
 from rlexp.records.selection import DEFAULT, Selection
@@ -302,7 +302,7 @@ def proposal_of(trial: StoredTrial) -> Proposal:
         anew=trial.anew,
         origin=trial.origin,
         changing=trial.configuration is not None
-        and changes(trial.configuration.parts(), trial.parameters),
+        and changes_in_training(trial.configuration.parts(), trial.parameters),
     )
 
 

@@ -135,7 +135,7 @@ def _score_line(measured: "PhaseScores", winner: int | None) -> str:
     from rlexp.records.selection import configuration_name
     from rlexp.text import format_count
 
-    name = configuration_name(measured.trial, winner)
+    name = configuration_name(measured.trial, winner, measured.label)
     seeds = f"{len(measured.scores)} of {format_count(measured.planned, f'{measured.phase} seed')}"
     if measured.mean is None:
         return f"{name}, {seeds}: no score"

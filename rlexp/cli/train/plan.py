@@ -87,9 +87,16 @@ def advice_lines(advice: "SweepAdvice") -> Iterator[str]:
     )
     if advice.largest:
         yield (
-            "The published tasks tell of no larger search, so what is left of the time is spent on test "
-            f"seeds, up to {proposal.test_seeds}. A larger sweep.trials or budget.steps may gain more."
+            f"The table of plans ends here: the published tasks tell of searches up to "
+            f"{advice.largest_trials} trials, and nothing about larger ones. What is left of the time is "
+            f"spent on test seeds, up to {proposal.test_seeds}."
         )
+        unused = advice.runs - proposal.runs
+        if unused > 0:
+            yield (
+                f"{format_count(unused, 'run')} of the {advice.hours:g} h are not planned: a larger "
+                "sweep.trials or budget.steps may gain more, and by how much is unknown."
+            )
 
 
 def _design_words(proposal: "ProposedSweep") -> str:

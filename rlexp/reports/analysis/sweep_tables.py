@@ -357,8 +357,12 @@ def point_name(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """Name of a trial's configuration: its role and its number."""
     if sweep.imported:
         return f"trial {trial.number}"
-    winner = None if sweep.selection is None else sweep.selection.winner
-    return configuration_name(trial.number, winner)
+    selection = sweep.selection
+    if selection is None:
+        return configuration_name(trial.number, None)
+    rival = selection.rival
+    label = rival.label if rival is not None and rival.number == trial.number else None
+    return configuration_name(trial.number, selection.winner, label)
 
 
 def test_cells(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> list[LabelTaskRuns]:

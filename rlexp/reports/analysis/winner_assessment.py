@@ -1,7 +1,7 @@
 """Scores of the winner of a sweep by phase and by task, the optimism of tuning, and sensitivity."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 
 import numpy as np
@@ -25,11 +25,12 @@ from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
-from rlexp.stats.interval import Interval, limited
+from rlexp.stats.interval import TOO_FEW, Interval, limited, too_few
 from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.settings import percentile_anchors
 from rlexp.stats.task_scores import TaskScores, min_max
+from rlexp.text import format_count
 
 MEAN = Aggregate("mean")
 FEWEST_TRIALS = 2
@@ -147,7 +148,12 @@ def _optimism(
     """Optimism of tuning, clipped to the largest possible difference of two scores."""
     far = largest_difference([declared_ends(sweep.reference)])
     gap = optimism(_as_merits(tuning, sweep), _as_merits(test, sweep), level)
-    return limited(gap, None if far is None else -far, far)
+    shown = limited(gap, None if far is None else -far, far)
+    if shown.reason is None or shown.reason != too_few(gap.n):
+        return shown
+    # The runs of both sides together would look like enough for one of them.
+    counts = f"{format_count(len(tuning), 'tuning run')}, {format_count(len(test), 'test run')}"
+    return replace(shown, reason=f"{TOO_FEW} ({counts})")
 
 
 def merit_sign(sweep: SweepEvidence) -> int:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration, Failures
+from rlexp.records.json_values import as_text, as_whole_number
 from rlexp.records.registration import (
     METRIC_DEFINITIONS,
     ProtocolRegister,
@@ -140,17 +141,21 @@ def _registration(document: Mapping[str, Any]) -> Registration:
         raise ValueError(f"failures={failures!r}")
     _check_metrics(study["settings"])
     return Registration(
-        protocol=_text(document["protocol"]),
+        protocol=as_text(document["protocol"]),
         time=_time(document["time"]),
-        nonce=_text(document["nonce"]),
-        nonce_source=None if document["nonce_source"] is None else _text(document["nonce_source"]),
-        looks=None if document["looks"] is None else _text(document["looks"]),
+        nonce=as_text(document["nonce"]),
+        nonce_source=None
+        if document["nonce_source"] is None
+        else as_text(document["nonce_source"]),
+        looks=None if document["looks"] is None else as_text(document["looks"]),
         study=SealedStudy(
-            question=_text(study["question"]),
+            question=as_text(study["question"]),
             configurations=tuple(
                 read_configuration(c, Configuration.schema) for c in study["configurations"]
             ),
-            seeds=tuple(map(_whole, seeds)) if isinstance(seeds, list) else _whole(seeds),
+            seeds=tuple(map(as_whole_number, seeds))
+            if isinstance(seeds, list)
+            else as_whole_number(seeds),
             failures=failures,
             settings=study["settings"],
         ),
@@ -173,16 +178,3 @@ def _time(value: Any) -> float:
     if isinstance(value, bool) or not 0 <= value < YEAR_10000:
         raise ValueError(f"time={value!r} is no time in seconds since 1970")
     return float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _whole(value: Any) -> int:
-    # For `isinstance`, JSON's `true` is an integer.
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no whole number")
-    return value

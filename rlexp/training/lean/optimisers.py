@@ -108,4 +108,9 @@ def all_at_once(optimiser: Optimizer) -> AllAtOnce | None:
         return None
     if any(p.dtype is not torch.float32 or p.device.type != "cpu" for p in group["params"]):
         return None
+    # Adam's correction depends on the steps of a parameter. After a change of the network, parameters
+    # with another shape begin to count anew.
+    steps = [int(optimiser.state.get(p, {}).get("step", 0)) for p in group["params"]]
+    if len(set(steps)) > 1:
+        return None
     return AllAtOnce(optimiser, _adam if type(optimiser) is Adam else _rmsprop)

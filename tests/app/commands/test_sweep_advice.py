@@ -79,8 +79,18 @@ def test_a_definition_and_a_long_time_are_planned(tmp_path: Path) -> None:
     """A definition keeps its name; where the table ends, the rest goes into test seeds."""
     advice = plan(tmp_path, 5000, "quick", "experiment=long")
     assert advice["largest"] is True
+    assert 192 == advice["largest_trials"] >= advice["proposal"]["trials"]
     assert TEST_SEEDS[0] < advice["proposal"]["test_seeds"]
     assert advice["next"][0]["command"].startswith("rlexp sweep quick experiment=long ")
+
+
+def test_a_time_beyond_the_table_is_said(tmp_path: Path) -> None:
+    """The text says where the table ends, and how many runs it plans nothing for."""
+    words = ("plan", *WORDS, "--hours", "50000", "--no-probe")
+    printed = " ".join(rlexp(tmp_path, *words).out.split())
+    assert "The table of plans ends here" in printed
+    assert "searches up to 192 trials, and nothing about larger ones" in printed
+    assert "runs of the 50000 h are not planned" in printed
 
 
 def test_too_little_time_is_one_line(tmp_path: Path) -> None:

@@ -8,22 +8,29 @@ import yaml
 from samples import configuration
 
 from rlexp.app.commands.train.plan import PlanAsk, plan
+from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.commands.train.sweep_study import open_study
 from rlexp.app.observer import SilentObserver
+from rlexp.app.plans import SweepOutline
 from rlexp.app.sweeps.populations import schedule_of
 from rlexp.app.sweeps.request import Configurer, read_sweep
 from rlexp.app.sweeps.state import check_sweep_plug_ins
 from rlexp.app.sweeps.tries import read_tries
 from rlexp.app.workspace import Workspace
+from rlexp.cli.plans import sweep_plan_lines
 from rlexp.errors import ConfigError
 from rlexp.store.layout import Layout
 from rlexp.tuners.population import Population
 
 WORDS = (
-    *("environment=cartpole", "budget.steps=2048", "algorithm.n_steps=256"),
+    *("environment=cartpole", "budget.steps=2048"),
     *("tuner=pbt", "sweep.space.algorithm.gamma=interval(0.9,0.999)"),
 )
 SIZE = ("tuner.population=4", "tuner.generations=4", "sweep.trials=21")
+DQN = (
+    *("algorithm=dqn", "algorithm.exploration_initial_eps=0.1"),
+    "algorithm.exploration_final_eps=0.1",
+)
 REFUSED = {
     "one member": (("tuner.population=1", "sweep.trials=30"), "tuner.population=1"),
     "one generation": (("tuner.generations=1", "sweep.trials=30"), "tuner.generations=1"),
@@ -39,9 +46,29 @@ REFUSED = {
         (*SIZE, "sweep.space.algorithm.n_epochs=range(2,9)"),
         "sweep.space.algorithm.n_epochs cannot change while a run trains",
     ),
-    "a network": (
-        (*SIZE, "sweep.space.agent.activation=choice(tanh,relu)"),
-        "sweep.space.agent.activation cannot change while a run trains",
+    "the beginning of a network": (
+        (*SIZE, "sweep.space.agent.ortho_init=choice(true,false)"),
+        "sweep.space.agent.ortho_init cannot change while a run trains",
+    ),
+    "a compiled network": (
+        (*SIZE, "algorithm=compiled_ppo", "sweep.space.agent.network=choice([8],[16])"),
+        "agent.network changes while the run trains, and the network of algorithm=compiled_ppo cannot",
+    ),
+    "no replay buffer": (
+        (*SIZE, "tuner.shared_replay=true"),
+        "tuner.shared_replay=true is for algorithms with a replay buffer",
+    ),
+    "joined transitions": (
+        (*SIZE, *DQN, "algorithm.n_steps=3", "tuner.shared_replay=true"),
+        "algorithm.experience brings single transitions",
+    ),
+    "another replay": (
+        (*SIZE, *DQN, "replay=prioritised", "tuner.shared_replay=true"),
+        "tuner.shared_replay=true adds transitions to the library's own replay buffer",
+    ),
+    "nothing kept": (
+        (*SIZE, *DQN, "sweep.continuation=false", "tuner.shared_replay=true"),
+        "sweep.continuation=false keeps nothing",
     ),
     "a pruner": ((*SIZE, "pruner=median"), "set pruner=none"),
     "a race": ((*SIZE, "sweep.allocation=racing"), "set sweep.allocation=two_stage or fixed"),
@@ -117,10 +144,35 @@ def test_a_plan_of_hours_for_a_population_is_refused(tmp_path: Path) -> None:
         plan(ask, workspace(tmp_path), SilentObserver())
 
 
-def test_a_population_that_fits_is_accepted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("sweep.space.agent.network=choice([8],[16,16])",),
+        (*DQN, "tuner.shared_replay=true"),
+    ],
+)
+def test_a_population_that_fits_is_accepted(words: tuple[str, ...], tmp_path: Path) -> None:
     """The words of the cases above are right without their mistake."""
-    requested = read_sweep(None, [*WORDS, *SIZE], workspace(tmp_path))
+    requested = read_sweep(None, [*WORDS, *SIZE, *words], workspace(tmp_path))
     assert requested.sweep.plan.continuation is True
+
+
+def test_a_plan_counts_the_parts_of_trainings(tmp_path: Path) -> None:
+    """Parts of a generation count with their own steps, and the rival is among the finalists and tests."""
+    words = (
+        *(*WORDS, *SIZE, "sweep.allocation=fixed", "sweep.finalists=1"),
+        *("seeds.tuning=2", "seeds.selection=1", "seeds.test=3"),
+    )
+    options = SweepOptions(dry_run=True, probe=False)
+    outline = sweep(None, words, options, workspace(tmp_path), SilentObserver())
+    assert isinstance(outline, SweepOutline)
+    # 21 trials on 2 seeds, 2 finalists on 1 seed, and 3 configurations on 3 seeds.
+    assert 21 * 2 + 2 * 1 + 3 * 3 == outline.population_runs
+    # The default, 4 × 4 parts of a quarter each, and 4 times the other three quarters.
+    assert (1 + 4 + 3) * 2 + 2 * 1 + 3 * 3 == outline.runs
+    text = " ".join(sweep_plan_lines(outline))
+    assert "at most 53 runs with as many environment steps as 27 whole runs of 2,048" in text
 
 
 def test_trials_have_places_in_generations() -> None:

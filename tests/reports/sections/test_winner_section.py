@@ -112,7 +112,10 @@ def test_without_two_tuning_seeds_there_is_no_model() -> None:
     assert "with one seed they cannot be separated" in str(estimates["expected optimism"][1])
     tone, text = notices(part)[0]
     assert Tone.NOTE is tone
-    assert "Tuning overestimated the score by 12.0 (too few runs for an interval (n = 2))" in text
+    assert (
+        "Tuning overestimated the score by 12.0 (too few runs for an interval (1 tuning run, 1 test run))"
+        in text
+    )
 
 
 def test_a_hyperparameter_that_changed_is_listed_with_its_values() -> None:

@@ -21,7 +21,7 @@ from rlexp.config.overrides import ATTEMPT_KEYS, EXPERIMENT_KEYS, choice_texts, 
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.experiment import Configuration, Experiment, Failures
 from rlexp.protocol.identity import short_name
-from rlexp.records.selection import DEFAULT, TUNED
+from rlexp.records.selection import DEFAULT, TUNED, Selection
 from rlexp.reports.evidence.sweeps import ImportanceByMethod
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
@@ -134,6 +134,45 @@ def read_source(
 
 
 def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> AblationSource:
+    paths, experiment, selection = _finished_sweep(text, workspace)
+    trial = choose_trial(SweepTrial(paths.name, None), workspace)
+    winner = without_code(trial.configuration, paths, trial.name)
+    default = without_code(experiment.default, paths, f"the default of {paths.name}")
+    check_imports([winner, default], workspace.allowed, command)
+    trials = read_trials(paths)
+    assert experiment.sweep is not None
+    tied = tied_keys(
+        experiment.sweep.space,
+        trials[DEFAULT].parameters,
+        trials[selection.winner].parameters,
+    )
+    return AblationSource(
+        endpoints=Endpoints.of(
+            replace(default, label="default"),
+            replace(winner, label=TUNED),
+            workspace,
+            tied,
+        ),
+        origin={
+            "sweep": paths.name,
+            "trial": str(selection.winner),
+            "selection": sha256(read_file(paths.selection)).hexdigest(),
+        },
+        name=f"{paths.name[:100]}-ablation",
+        root=experiment.seeds.root,
+        failures=experiment.failures,
+        sweep=paths,
+    )
+
+
+def _finished_sweep(
+    text: str, workspace: Workspace
+) -> tuple[ExperimentPaths, Experiment, Selection]:
+    """The sweep that a target names, on one task and with a winner that is not the default.
+
+    Raises:
+        RecordError: It is another experiment, or has no such winner.
+    """
     target = read_target(text)
     paths = workspace.experiment(target.experiment)
     if target.label is not None or not paths.trials.exists():
@@ -168,34 +207,7 @@ def _of_sweep(text: str, command: Sequence[str], workspace: Workspace) -> Ablati
             "ablate",
             key=paths.name,
         )
-    trial = choose_trial(SweepTrial(paths.name, None), workspace)
-    winner = without_code(trial.configuration, paths, trial.name)
-    default = without_code(experiment.default, paths, f"the default of {paths.name}")
-    check_imports([winner, default], workspace.allowed, command)
-    trials = read_trials(paths)
-    assert experiment.sweep is not None
-    tied = tied_keys(
-        experiment.sweep.space,
-        trials[DEFAULT].parameters,
-        trials[selection.winner].parameters,
-    )
-    return AblationSource(
-        endpoints=Endpoints.of(
-            replace(default, label="default"),
-            replace(winner, label=TUNED),
-            workspace,
-            tied,
-        ),
-        origin={
-            "sweep": paths.name,
-            "trial": str(selection.winner),
-            "selection": sha256(read_file(paths.selection)).hexdigest(),
-        },
-        name=f"{paths.name[:100]}-ablation",
-        root=experiment.seeds.root,
-        failures=experiment.failures,
-        sweep=paths,
-    )
+    return paths, experiment, selection
 
 
 def _of_two(

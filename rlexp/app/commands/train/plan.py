@@ -112,6 +112,7 @@ class SweepAdvice(Displayed):
         landscapes: Number of landscapes that the expectations come from.
         repeats: Number of searches of each design on each of them.
         largest: Whether the search is the largest one that the landscapes can tell about.
+        largest_trials: Number of trials of that search. Nothing is expected of larger ones.
         next: The command that starts the proposed sweep.
     """
 
@@ -132,6 +133,7 @@ class SweepAdvice(Displayed):
     landscapes: int
     repeats: int
     largest: bool
+    largest_trials: int
     next: tuple[NextCommand, ...]
 
 
@@ -184,6 +186,7 @@ def plan(ask: PlanAsk, workspace: Workspace, observer: Observer) -> SweepAdvice:
         landscapes=table.landscapes,
         repeats=table.repeats,
         largest=_largest(table, runs),
+        largest_trials=max(result.design.trials for result in table.results),
         next=(NextCommand(why="start it", command=shlex.join([*command, *workspace.permission])),),
     )
 

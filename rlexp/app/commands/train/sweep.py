@@ -15,7 +15,6 @@ from rlexp.app.execution.device_check import check_devices
 from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states
-from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.launch import execute_source
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
@@ -47,11 +46,11 @@ from rlexp.app.sweeps.request import (
     Configurer,
     FolderLedger,
     RequestedSweep,
-    SuggestionTime,
     merge_with_existing_sweep,
     read_sweep,
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
+from rlexp.app.sweeps.suggestion_time import SuggestionTime
 from rlexp.app.sweeps.trial_rows import TRIAL_COLUMNS, trial_rows
 from rlexp.app.sweeps.tries import enter, new_tries, read_tries
 from rlexp.app.tracking.mirror_client import catch_up, note_missing_packages
@@ -239,14 +238,7 @@ def run_sweep(
     configurer.check_default()
     tries = read_tries(options.tries, configurer)
     check_sweep_plug_ins(experiment, request.request.plan.storage, workspace)
-    check_imports(
-        (*experiment.trials, *experiment.configurations),
-        workspace.allowed,
-        (*command, *workspace.permission),
-        # The default comes from what the user typed, unlike the trials, which come from the disk.
-        trusted=request.experiment.defaults,
-        chosen=request.request.space.choices(),
-    )
+    configurer.check_code(experiment, command)
     launch = _launch_settings_of(request, experiment, command, options, workspace)
     if not paths.definition.exists():
         check_devices([experiment.default.compute.device], launch.executor)
