@@ -114,6 +114,7 @@ class RunPlan(ExecutionEstimate, Displayed):
             outside a dry run, because a run with one of them is refused.
         kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
             bytes, at most.
+        remarks: What never acts in so few steps, and callbacks that keep no state, one sentence each.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -130,6 +131,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     protocol: str | None = None
     refused: tuple[RefusedCell, ...] = ()
     kept_replay_bytes: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     if plan.kept_replay_bytes:
         size = format_bytes(plan.kept_replay_bytes)
         yield f"  replay buffers that stay on disk (budget.keep_last): up to {size}"
+    yield from (f"  {remark}" for remark in plan.remarks)
     if plan.reach:
         yield f"  {plan.reach}"
     if plan.looks:

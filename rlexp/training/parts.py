@@ -1,5 +1,6 @@
 """The parts of one training, and how its learner is built from them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.replay import Replay, TakesPriorData
+from rlexp.training.acting import ActingCallbacks, Callback
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
@@ -31,7 +33,8 @@ class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
-    with its parameters. Without a replay, the library chooses the replay buffer. `shortcuts` are the names of those that this machine may use; they change no
+    with its parameters. `callbacks` act while it trains, in their order. Without a replay, the library chooses the
+    replay buffer. `shortcuts` are the names of those that this machine may use; they change no
     number (`rlexp/training/lean`).
     """
 
@@ -43,6 +46,7 @@ class Training:
     streams: Streams
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
+    callbacks: Mapping[str, Callback] = field(default_factory=dict)
     replay: Replay | None = None
     prior: PriorTransitions | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
@@ -57,6 +61,10 @@ class Training:
         """The hyperparameters that change at given steps of this training."""
         schedules = getattr(self.algorithm, "step_schedules", dict)
         return ScheduledValues(schedules())
+
+    def acting_callbacks(self) -> ActingCallbacks:
+        """New callbacks that act in this training."""
+        return ActingCallbacks(self.callbacks, self.budget.steps, self.streams.policy)
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.

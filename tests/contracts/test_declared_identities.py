@@ -12,6 +12,7 @@ FAMILIES = {
     "agent": "agents",
     "algorithm": "algorithms",
     "environment": "environments",
+    "callback": "callbacks",
     "component": "components",
     "replay": "replay",
     "teacher": "components.teachers",

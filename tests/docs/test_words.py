@@ -26,6 +26,7 @@ SOURCES = {
 GROUPS = (
     "agent",
     "algorithm",
+    "callback",
     "component",
     "environment",
     "executor",
@@ -117,6 +118,7 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
         ("algorithm", ["configuration"]),
         ("agent", ["configuration"]),
         ("benchmark", ["benchmarks", "components", "curricula", "configuration"]),
+        ("callback", ["callbacks"]),
         ("component", ["components", "contexts"]),
         ("environment", ["configuration", "environments", "contexts"]),
         ("metric", ["statistics"]),

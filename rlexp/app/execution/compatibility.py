@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.algorithms import BringsEnvironments, shown_name
+from rlexp.app.execution.callback_checks import check_callbacks, refuse_callbacks
 from rlexp.app.execution.external import check_external
 from rlexp.app.execution.replay_checks import check_algorithm, refuse_replay_of_script
 from rlexp.app.execution.score_measures import (
@@ -131,6 +132,9 @@ def check_compatibility(
         if configuration.spec(Phase.TEST, 0, 0).external:
             refuse_replay_of_script(configuration)
             check_external(configuration, workspace)
+            refuse_callbacks(
+                configuration, "a training script", "rlexp is not called between its steps"
+            )
             continue
         built = (parts or {}).get(configuration.fingerprint) or _build(configuration, workspace)
         key = canonical(configuration.environment)
@@ -142,6 +146,7 @@ def check_compatibility(
             device = configuration.compute.device
             built.algorithm.check_task(built.environment, built.agent.arguments(), device)
         _check_rollout(configuration)
+        check_callbacks(configuration, built.algorithm, workspace)
         _check_replay(configuration, built, spaces[key], checked)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from rlexp.app.execution.callback_checks import length_obstacle
 from rlexp.app.execution.checkpoints import find_beginnings
 from rlexp.app.execution.compatibility import call_in_subprocess
 from rlexp.app.execution.launch_settings import LaunchSettings
@@ -85,6 +86,10 @@ def lengthen(
             "differ from a run of that length: let the schedules begin again with "
             f"--restart-schedules, or {fresh}",
             key=settings[0],
+        )
+    if (reason := length_obstacle(configuration, workspace)) is not None:
+        raise ConfigError(
+            f"runs of {label} cannot be extended: {reason}; or {fresh}", key="callback"
         )
     restarts = (*(budget.restarts or ()), budget.steps) if settings else budget.restarts
     longer = _longer_budget(budget, steps, restarts, fresh)

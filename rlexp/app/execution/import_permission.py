@@ -144,7 +144,8 @@ def foreign_modules(parts: Parts) -> set[str]:
         RecordError: The settings of a plug-in are not a mapping.
     """
     # The types are checked here, because files from other people reach this code unvalidated.
-    settings = (parts.agent, parts.algorithm, parts.environment, parts.replay or {})
+    callbacks = getattr(parts, "callback", None) or {}
+    settings = (parts.agent, parts.algorithm, parts.environment, callbacks, parts.replay or {})
     if not all(isinstance(part, Mapping) for part in settings):
         raise RecordError(
             "a configuration is damaged: the settings of a plug-in are not a mapping"

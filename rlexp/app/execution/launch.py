@@ -15,6 +15,7 @@ from signal import SIGHUP
 from signal import Signals as SignalNumber
 
 from rlexp.app.execution import launch_settings
+from rlexp.app.execution.callback_checks import plan_remarks
 from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
@@ -123,7 +124,7 @@ def execute_missing_runs(
         workspace,
         observer,
         show=lambda code: observer.plan(
-            make_run_plan(paths, phase, plan, launch, code, costs, experiment)
+            make_run_plan(paths, phase, plan, launch, code, costs, experiment, workspace)
         ),
         watch=lambda: observer.watch(len(plan.missing)),
     )
@@ -350,6 +351,7 @@ def make_run_plan(
     code: Code,
     costs: Costs | None = None,
     experiment: Experiment | None = None,
+    workspace: Workspace | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
@@ -389,6 +391,7 @@ def make_run_plan(
         **expected.of_plan(),
         code=str(code),
         kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
+        remarks=() if workspace is None else plan_remarks(configurations, plan.missing, workspace),
     )
 
 

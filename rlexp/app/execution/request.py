@@ -29,7 +29,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import CALLBACK, RunSpec
 from rlexp.replay.uniform import Uniform
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.registers.streams import is_stream
@@ -231,8 +231,15 @@ def configuration_of(
         budget=root.budget,
         compute=root.compute,
         measures={name: measures[name].plain() for name in sorted(measures)},
+        callback=_callbacks(root.callback, parts.callbacks),
         replay=_recorded_replay(root, parts),
     )
+
+
+def _callbacks(given: Any, parts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The callbacks by name, in the order of their calls; None without any."""
+    named = {name: plug_in_settings(given[name], part, CALLBACK) for name, part in parts.items()}
+    return named or None
 
 
 def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
@@ -447,7 +454,11 @@ def with_current_parts(
     requested_by_fingerprint = {c.fingerprint: c for c in requested}
     return tuple(
         replace(
-            c, agent=current.agent, algorithm=current.algorithm, environment=current.environment
+            c,
+            agent=current.agent,
+            algorithm=current.algorithm,
+            environment=current.environment,
+            callback=current.callback,
         )
         for c in existing
         for current in (requested_by_fingerprint.get(c.fingerprint, c),)

@@ -321,6 +321,16 @@ def check_exportable(spec: RunSpec) -> None:
     Raises:
         RecordError: The run uses one of them; names its key.
     """
+    if spec.callback:
+        raise RecordError(
+            f"a script cannot rebuild what acts while the run trains ({', '.join(spec.callback)}): "
+            "use 'rlexp evaluate' to evaluate the run, or export a run without callbacks"
+        )
+    if spec.budget.get("stop_at") is not None:
+        raise RecordError(
+            "a script trains for the whole budget, and budget.stop_at ends this run before: use "
+            "'rlexp evaluate' to evaluate it"
+        )
     for group, module_prefix in EXPORTABLE_MODULES.items():
         plug_in: Mapping[str, Any] = getattr(spec, group)
         target = str(plug_in.get("_target_"))

@@ -182,7 +182,12 @@ def _settings(cells: Mapping[str, Sequence[LabelTaskRuns]]) -> tuple[dict[str, V
 
 def _values_of(cell: LabelTaskRuns) -> Values:
     spec = cell.members[0].record.spec
-    parts = {"agent": spec.agent, "algorithm": spec.algorithm, "replay": spec.replay}
+    parts = {
+        "agent": spec.agent,
+        "algorithm": spec.algorithm,
+        "callback": spec.callback,
+        "replay": spec.replay,
+    }
     return {key: value for name, part in parts.items() for key, value in _leaves(part, name)}
 
 

@@ -33,8 +33,13 @@ def flat_settings(settings: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def hyperparameters(spec: RunSpec) -> dict[str, str]:
-    """The settings of the algorithm, the agent and the replay of a run, by path."""
-    parts = {"algorithm": spec.algorithm, "agent": spec.agent, "replay": spec.replay}
+    """The settings of the algorithm, the agent, the replay and the callbacks of a run, by path."""
+    parts = {
+        "algorithm": spec.algorithm,
+        "agent": spec.agent,
+        "replay": spec.replay,
+        "callback": spec.callback,
+    }
     return {k: v for name, part in parts.items() for k, v in flat_settings(part, name)}
 
 

@@ -301,7 +301,8 @@ def _dry_run(
     note_missing_packages(request.trackers, observer)
     code = read_code(workspace.folder, workspace.layout.root)
     planned = make_run_plan(
-        *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment)
+        *(paths, request.phase, prepared.plan, launch, code, prepared.costs, experiment),
+        workspace=workspace,
     )
     return replace(planned, refused=prepared.refused)
 
