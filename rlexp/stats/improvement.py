@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats import coverage
+from rlexp.stats.block_threads import worthwhile_threads
 from rlexp.stats.interval import Interval
-from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores

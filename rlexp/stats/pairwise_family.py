@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlexp.stats.aggregate import Statistic, capped, without_cap
+from rlexp.stats.block_threads import worthwhile_threads
 from rlexp.stats.closed_testing import (
     Pair,
     closed_p_values,
@@ -26,7 +27,6 @@ from rlexp.stats.permutation import (
     random_relabellings,
 )
 from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
-from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.test_inversion import (
