@@ -189,6 +189,19 @@ class LabelTaskRuns:
         """Runs with a score."""
         return [m for m in self.members if m.score is not None]
 
+    @cached_property
+    def unlike(self) -> list[PlannedRun]:
+        """One run for each combination of configuration, provenance and parts of a specification."""
+        # Runs of one label share these objects in memory. Comparing identities instead of contents
+        # keeps reports on thousands of runs fast; equal copies only repeat work.
+        different = {}
+        for member in self.members:
+            spec = member.record.spec
+            shared = (spec.algorithm, spec.environment, spec.budget, spec.compute)
+            key = id(member.configuration), id(member.provenance), *map(id, shared)
+            different[key] = member
+        return list(different.values())
+
     @property
     def failed(self) -> list[PlannedRun]:
         """Runs that failed, finally or with attempts left."""
