@@ -2,7 +2,8 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from math import isfinite, isqrt
+from contextlib import suppress
+from math import fsum, isfinite, isqrt
 
 from rlexp.records.events import Evaluated, Measured
 
@@ -60,11 +61,22 @@ def exact_root_mean(values: Sequence[float]) -> float:
     Args:
         values: Of shape (n,), n ≥ 1.
     """
-    ratios = [value.as_integer_ratio() for value in values]
+    ratios = [value.as_integer_ratio() for value in _with_the_same_sum(values)]
     # The denominators of floats are powers of two, so that the largest is a common one.
     common = max(denominator for _, denominator in ratios)
     total = sum(numerator * (common // denominator) for numerator, denominator in ratios)
     return _root_of_fraction(total, common * len(values))
+
+
+def _with_the_same_sum(values: Sequence[float]) -> Sequence[float]:
+    """Two numbers whose sum is exactly that of the values, where there are such; else the values."""
+    with suppress(OverflowError):
+        total = fsum(values)
+        rest = fsum([*values, -total])
+        # `fsum` rounds once: it is 0 only if the exact sum is.
+        if fsum([*values, -total, -rest]) == 0:
+            return total, rest
+    return values
 
 
 def _root_of_fraction(numerator: int, denominator: int) -> float:

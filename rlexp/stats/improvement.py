@@ -78,8 +78,8 @@ class PairRanks:
         )
 
 
-BLOCK = 2**17
-"""Drawn runs in a block of repetitions of one pair, which fits into a core's cache."""
+BLOCK = 2**19
+"""Drawn runs in a block of repetitions, in which all pairs share the draws: 4 MB of counts."""
 
 AT_ONCE = 2**23
 """Replicates of all pairs in memory at a time."""
