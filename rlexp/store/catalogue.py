@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,8 @@ INVALID = (
 """Exceptions that a JSON file with invalid content can cause."""
 
 
+PARTS = attrgetter(*CONFIGURATION)
+"""Returns the parts of a specification that define its configuration."""
 ReadRun = tuple[Stamp | None, StoredRun]
 """A run as it was read, with its stamp from before the reading."""
 
@@ -424,11 +427,7 @@ class Catalogue:
             return False
         # Python reuses the `id` of a freed object: all these objects live as long as this
         # catalogue (`_requested` keeps the caller's), so that an `id` stands for one object.
-        key = tuple(
-            id(getattr(spec, name))
-            for spec in (requested, row.configuration)
-            for name in CONFIGURATION
-        )
+        key = (row.values["configuration"], *map(id, PARTS(requested)))
         if key not in self._alike:
             self._requested.append(requested)
             self._alike[key] = _written(requested) == _written(row.configuration)

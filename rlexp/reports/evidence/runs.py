@@ -289,6 +289,10 @@ class Evidence:
     looks: CountedLooks = field(default_factory=CountedLooks)
     protocols: RegisteredExperiments = field(default_factory=RegisteredExperiments)
     ablations: tuple[AblationEvidence, ...] = ()
+    combined: tuple[Phase, tuple[PlannedRun, ...]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """The phase and the runs that were found to fit together, where they were looked at."""
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.
@@ -297,6 +301,9 @@ class Evidence:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
                 differ in budget; scores on a task are of different quantities.
         """
+        # Evidence is completed step by step, by copies with the same runs.
+        if self.combined and self.combined[0] is self.phase and self.combined[1] is self.members:
+            return
         self._check_quantities()
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
@@ -304,6 +311,7 @@ class Evidence:
         # Built only for its checks: a table refuses what must not be aggregated.
         for label_entries in entries.values():
             ScoreTable.from_records(label_entries, self.phase)
+        object.__setattr__(self, "combined", (self.phase, self.members))
 
     def _check_quantities(self) -> None:
         first: dict[str, PlannedRun] = {}
