@@ -27,8 +27,9 @@ def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     # The final evaluation decides the score. Under another prefix it cannot become a point of
     # the learning curve.
     prefix = "final" if event.final else "eval"
-    yield f"{prefix}/mean_reward", event.mean
-    yield f"{prefix}/std_reward", _standard_deviation(event)
+    mean = event.mean
+    yield f"{prefix}/mean_reward", mean
+    yield f"{prefix}/std_reward", _standard_deviation(event, mean)
     if event.lengths:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
     for name in event.measures or {}:
@@ -42,9 +43,8 @@ def _apart(measure: str) -> str:
     return f"measure/{measure}" if measure in OF_EVALUATIONS else measure
 
 
-def _standard_deviation(event: Evaluated) -> float:
+def _standard_deviation(event: Evaluated, mean: float) -> float:
     """Standard deviation of the returns, divided by n as in stable-baselines3."""
-    mean = event.mean
     if not isfinite(mean) or not all(map(isfinite, event.returns)):
         return float("nan")
     squares = [(d := value - mean) * d for value in event.returns]

@@ -118,12 +118,36 @@ def logged_series(record: RunRecord) -> Mapping[str, LoggedSeries]:
     These are the learner's metrics and the values of evaluations in training. The later of two
     values of one metric at one step counts.
     """
+    measured, evaluated = _columns(record.measurements), _columns(record.evaluations)
+    if measured is not None and evaluated is not None and not measured.keys() & evaluated.keys():
+        every = {**measured, **evaluated}
+        return {name: every[name] for name in sorted(every)}
     points: dict[str, dict[int, tuple[float, float]]] = {}
     events: list[Measured | Evaluated] = [*record.measurements]
     for event in (*events, *record.evaluations):
         for name, value in logged_values(event):
             points.setdefault(name, {})[event.step] = event.time, value
     return {name: _series(points[name]) for name in sorted(points)}
+
+
+def _columns(events: Sequence[Measured | Evaluated]) -> dict[str, LoggedSeries] | None:
+    """The series of events, as the columns of one array; None where the events are no table.
+
+    They are a table where their steps rise and all have the same metrics, as those of most runs.
+    """
+    if not events:
+        return {}
+    rows = [dict(logged_values(event)) for event in events]
+    steps = np.asarray([event.step for event in events], dtype=np.float64)
+    if (np.diff(steps) <= 0).any() or any(row.keys() != rows[0].keys() for row in rows):
+        return None
+    times = np.asarray([event.time for event in events], dtype=np.float64)
+    values = [[row[name] for row in rows] for name in rows[0]]
+    columns = _in_range(np.asarray(values, dtype=np.float64).reshape(len(rows[0]), len(rows)))
+    return {
+        name: LoggedSeries(steps, times, column)
+        for name, column in zip(rows[0], columns, strict=True)
+    }
 
 
 def _series(points: Mapping[int, tuple[float, float]]) -> LoggedSeries:
