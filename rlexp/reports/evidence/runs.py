@@ -221,7 +221,7 @@ class LabelTaskRuns:
         different = {}
         for member in self.members:
             spec = member.record.spec
-            shared = (spec.algorithm, spec.environment, spec.budget, spec.compute)
+            shared = (spec.algorithm, spec.environment, spec.callback, spec.budget, spec.compute)
             key = id(member.configuration), id(member.provenance), *map(id, shared)
             different[key] = member
         return list(different.values())
