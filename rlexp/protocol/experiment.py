@@ -229,7 +229,8 @@ class Experiment:
                 spec = self._screening(configuration, phase, seed) or first.again(
                     phase, root, seed
                 )
-                if (parent := parents.get(spec.id)) is not None:
+                # Most experiments continue no run, and hash no identity here.
+                if parents and (parent := parents.get(spec.id)) is not None:
                     yield configuration, spec.again(phase, root, seed, parent)
                 elif self.extends is None:
                     yield configuration, spec

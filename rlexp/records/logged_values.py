@@ -2,7 +2,8 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from math import isfinite, isqrt
+from contextlib import suppress
+from math import fsum, isfinite, isqrt
 
 from rlexp.records.events import Evaluated, Measured
 
@@ -26,8 +27,9 @@ def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
     # The final evaluation decides the score. Under another prefix it cannot become a point of
     # the learning curve.
     prefix = "final" if event.final else "eval"
-    yield f"{prefix}/mean_reward", event.mean
-    yield f"{prefix}/std_reward", _standard_deviation(event)
+    mean = event.mean
+    yield f"{prefix}/mean_reward", mean
+    yield f"{prefix}/std_reward", _standard_deviation(event, mean)
     if event.lengths:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
     for name in event.measures or {}:
@@ -41,9 +43,8 @@ def _apart(measure: str) -> str:
     return f"measure/{measure}" if measure in OF_EVALUATIONS else measure
 
 
-def _standard_deviation(event: Evaluated) -> float:
+def _standard_deviation(event: Evaluated, mean: float) -> float:
     """Standard deviation of the returns, divided by n as in stable-baselines3."""
-    mean = event.mean
     if not isfinite(mean) or not all(map(isfinite, event.returns)):
         return float("nan")
     squares = [(d := value - mean) * d for value in event.returns]
@@ -60,11 +61,22 @@ def exact_root_mean(values: Sequence[float]) -> float:
     Args:
         values: Of shape (n,), n ≥ 1.
     """
-    ratios = [value.as_integer_ratio() for value in values]
+    ratios = [value.as_integer_ratio() for value in _with_the_same_sum(values)]
     # The denominators of floats are powers of two, so that the largest is a common one.
     common = max(denominator for _, denominator in ratios)
     total = sum(numerator * (common // denominator) for numerator, denominator in ratios)
     return _root_of_fraction(total, common * len(values))
+
+
+def _with_the_same_sum(values: Sequence[float]) -> Sequence[float]:
+    """Two numbers whose sum is exactly that of the values, where there are such; else the values."""
+    with suppress(OverflowError):
+        total = fsum(values)
+        rest = fsum([*values, -total])
+        # `fsum` rounds once: it is 0 only if the exact sum is.
+        if fsum([*values, -total, -rest]) == 0:
+            return total, rest
+    return values
 
 
 def _root_of_fraction(numerator: int, denominator: int) -> float:

@@ -6,7 +6,7 @@ scores. The best mean score is then too good. The number of configurations says 
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -51,7 +51,9 @@ class Look:
 
     def plain(self) -> dict[str, Any]:
         """As JSON values: the identity first, and a checksum of all other values last."""
-        values = {**asdict(self), "seeds": list(self.seeds)}
+        # Not `asdict`, which copies every seed by a call of a function.
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["seeds"] = list(self.seeds)
         return {"look": self.id, **values, "sum": digest(values)}
 
     @classmethod

@@ -1,7 +1,7 @@
 """The runs that each repetition of a bootstrap draws, block by block."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb, prod
 from typing import Any
@@ -22,10 +22,6 @@ LEAST_REPEATS = 10
 """Repetitions per distinct draw from which on finding equal draws saves time."""
 
 
-MiddlePositions = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""Positions of the middle two of the runs that each repetition draws, or twice that of the middle one."""
-
-
 @dataclass(frozen=True)
 class Draws:
     """Runs drawn with replacement within each task.
@@ -35,26 +31,10 @@ class Draws:
             runs. No run is favoured by more than n / 2³² (Lemire 2019, "Fast Random Integer
             Generation in an Interval", without its rejection step).
         sizes: Runs of each task, m numbers that sum to N.
-        block: The number of the block.
-        middles: The middle positions of the blocks of the same draws, which all labels share.
     """
 
     bits: NDArray[np.uint32]
     sizes: tuple[int, ...]
-    block: int = 0
-    middles: dict[int, MiddlePositions] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def middle(self) -> MiddlePositions:
-        """The middle positions of all drawn runs, two arrays of shape (rows,)."""
-        if self.block not in self.middles:
-            n = sum(self.sizes)
-            ends = (n - 1) // 2, n // 2
-            # Small integers: many positions fit into one register of the processor.
-            small = self.positions.astype(np.min_scalar_type(n))
-            sorted_there = np.partition(small, ends, axis=-1)[:, ends].astype(np.intp)
-            self.middles[self.block] = sorted_there[:, 0], sorted_there[:, 1]
-        return self.middles[self.block]
 
     @cached_property
     def positions(self) -> NDArray[np.int64]:
@@ -131,17 +111,7 @@ def draw(
     # machine split it in the same way, and so draw the same runs.
     bits = _words(generator, pairs, fill).astype("<u8", copy=False)
     halves = bits.view("<u4").astype(np.uint32, copy=False)
-    middles = _middle_positions(sizes, resampling, rows_of_block(n))
-    return Draws(halves[: rows * n].reshape(rows, n), sizes, block, middles)
-
-
-@lru_cache(maxsize=16)
-def _middle_positions(_: tuple[int, ...], __: Resampling, ___: int) -> dict[int, MiddlePositions]:
-    """The middle positions of equal draws by block, empty at first.
-
-    Draws are equal where the numbers of runs, the resampling and the size of a block are.
-    """
-    return {}
+    return Draws(halves[: rows * n].reshape(rows, n), sizes)
 
 
 @dataclass(frozen=True, slots=True)

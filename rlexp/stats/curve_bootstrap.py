@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Cut, pooled_order, run_weights
+from rlexp.stats.block_threads import run_blocks, worthwhile_threads
 from rlexp.stats.bootstrap_indices import Draws, blocks, draw, rows_of_block
-from rlexp.stats.replicates import run_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
 
 Array = NDArray[np.float64]

@@ -228,8 +228,8 @@ def align(curves: Sequence[Curve], grid: ArrayLike) -> Array:
     """
     at = np.asarray(grid, dtype=np.float64).ravel()
     aligned = np.full((len(curves), len(at)), np.nan)
-    for row, curve in zip(aligned, curves, strict=True):
-        steps, values = checked_curve(curve)
+    checked = _valid_curves(curves) or list(map(checked_curve, curves))
+    for row, (steps, values) in zip(aligned, checked, strict=True):
         if len(steps):
             inside = (steps[0] <= at) & (at <= steps[-1])
             # "right" minus one is the latest evaluation at or before the step.
@@ -356,6 +356,18 @@ def band(
         reason=None if some else reasons,
         gaps=reasons if some else None,
     )
+
+
+def _valid_curves(curves: Sequence[Curve]) -> list[tuple[Array, Array]] | None:
+    """The curves if all have as many points and are valid, which one look at all of them shows."""
+    arrays = [(np.asarray(steps), np.asarray(values)) for steps, values in curves]
+    if not arrays or len({part.shape for curve in arrays for part in curve}) > 1:
+        return None
+    steps, values = (np.array(part, dtype=np.float64) for part in zip(*arrays, strict=True))
+    valid = steps.ndim == 2 and np.isfinite(steps).all() and not np.isinf(values).any()
+    if not valid or (np.diff(steps) <= 0).any():
+        return None
+    return list(zip(steps, values, strict=True))
 
 
 def checked_curve(curve: Curve) -> tuple[Array, Array]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats import coverage
+from rlexp.stats.block_threads import worthwhile_threads
 from rlexp.stats.interval import Interval
-from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.standard_error import no_spread
 from rlexp.stats.task_scores import TaskScores
@@ -78,8 +78,8 @@ class PairRanks:
         )
 
 
-BLOCK = 2**17
-"""Drawn runs in a block of repetitions of one pair, which fits into a core's cache."""
+BLOCK = 2**19
+"""Drawn runs in a block of repetitions, in which all pairs share the draws: 4 MB of counts."""
 
 AT_ONCE = 2**23
 """Replicates of all pairs in memory at a time."""

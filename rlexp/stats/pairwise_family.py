@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlexp.stats.aggregate import Statistic, capped, without_cap
+from rlexp.stats.block_threads import worthwhile_threads
 from rlexp.stats.closed_testing import (
     Pair,
     closed_p_values,
@@ -25,11 +26,12 @@ from rlexp.stats.permutation import (
     pair_distributions,
     random_relabellings,
 )
+from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
 from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
-from rlexp.stats.replicates import worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.stats.test_inversion import (
+    TOGETHER_FROM,
     DifferenceTest,
     Ends,
     IntervalQuestion,
@@ -257,10 +259,34 @@ def _distributions(family: Family) -> tuple[Distributions, int]:
     if family.correction is Correction.STRETCHES:
         least = ceil(family.labels / family.alpha)
     repetitions = random_relabellings(runs, family.resampling, least)
-    distributions = pair_distributions(
-        family.pairs, family.statistic, family.resampling, repetitions
+    distributions = _tested_together(family, repetitions)
+    others = [position for position in range(len(family.pairs)) if position not in distributions]
+    pairs = [family.pairs[position] for position in others]
+    computed = pair_distributions(pairs, family.statistic, family.resampling, repetitions)
+    distributions |= dict(zip(others, computed, strict=True))
+    return {(position,): distributions[position] for position in range(len(family.pairs))}, (
+        repetitions
     )
-    return {(position,): d for position, d in enumerate(distributions)}, repetitions
+
+
+def _tested_together(family: Family, repetitions: int) -> dict[int, PermutationDistribution]:
+    """The distributions of many pairs with the same numbers of runs, by their positions.
+
+    They have the p-values of `pair_distributions`; other values are missing in them.
+    """
+    alike: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for position, (x, y) in enumerate(family.pairs):
+        if is_linear((x, y), family.statistic):
+            alike.setdefault((x.sizes, y.sizes), []).append(position)
+    distributions: dict[int, PermutationDistribution] = {}
+    for positions in alike.values():
+        if len(positions) >= TOGETHER_FROM:
+            pairs = [family.pairs[position] for position in positions]
+            threads = worthwhile_threads(repetitions * sum(x.n + y.n for x, y in pairs))
+            questions = [PairQuestion(pair, alpha=None) for pair in pairs]
+            tested = answers(questions, family.statistic, family.resampling, repetitions, threads)
+            distributions |= zip(positions, tested, strict=True)
+    return distributions
 
 
 def _of_pairs(family: Family, distributions: Distributions) -> list[PermutationDistribution]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,6 +192,8 @@ def _quantiles(above: Integers, lattice: Lattice, tail: float) -> Integers:
     return quantiles
 
 
+# All labels with as many runs have the same ones.
+@lru_cache(maxsize=2)
 def _characteristic_functions(lattice: Lattice) -> tuple[NDArray[np.complex128], Integers]:
     """Characteristic functions of the weight of a task's runs above a threshold.
 

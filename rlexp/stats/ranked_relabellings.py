@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, aggregate_of, sorted_run_weights
+from rlexp.stats.block_threads import run_blocks
 from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
     TIE,
@@ -26,7 +27,6 @@ from rlexp.stats.permutation import (
     PermutationGroup,
     relabellings,
 )
-from rlexp.stats.replicates import run_blocks
 from rlexp.stats.resampling import Resampling
 
 Array = NDArray[np.float64]

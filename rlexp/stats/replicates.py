@@ -5,14 +5,11 @@ integer sums do not depend on their order. So the compiled and the NumPy version
 many, and repeated draws in different orders all give the same bits.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +23,8 @@ from rlexp.stats.aggregate import (
     pooled_order,
     run_weights,
 )
+from rlexp.stats.block_threads import keep_freed_memory, run_blocks, worthwhile_threads
 from rlexp.stats.bootstrap_indices import (
-    BLOCK,
     Draws,
     Fill,
     blocks,
@@ -37,6 +34,7 @@ from rlexp.stats.bootstrap_indices import (
     rows_of_block,
 )
 from rlexp.stats.resampling import Resampling
+from rlexp.stats.sorted_draws import MOST_COUNTED, counted_ranks, middle_ranks
 from rlexp.stats.task_scores import TaskScores
 
 BITS = 61
@@ -98,16 +96,17 @@ class ExactSums:
 
     def median(self, draws: Draws) -> Array:
         """Median of the task means, or of the runs of a single task, of shape (rows,)."""
-        if len(draws.sizes) == 1 and self.ascending:
-            # The middle of the drawn positions is that of the drawn scores: all labels share it.
-            low, high = (self.scaled(self.values.take(at)) for at in draws.middle)
-            return np.asarray((low + high) / 2 * draws.sizes[0])
         if len(draws.sizes) == 1:
             runs = self.scaled(self.values.take(draws.positions))
             return np.asarray(np.median(runs, axis=-1) * draws.sizes[0])
         sums = np.add.reduceat(self.values.take(draws.positions), draws.starts, axis=-1)
         # The weights contain 1/m for the mean over m tasks. A median over tasks does not need it.
         return np.asarray(np.median(self.scaled(sums), axis=-1) * len(draws.sizes))
+
+    def middle_of(self, lowest: NDArray[np.intp], highest: NDArray[np.intp]) -> Array:
+        """Mean of two runs of a single task by their positions, of shape (rows,)."""
+        low, high = (self.scaled(self.values.take(at)) for at in (lowest, highest))
+        return np.asarray((low + high) / 2 * len(self.values))
 
     @property
     def ascending(self) -> bool:
@@ -174,6 +173,10 @@ class PooledRuns:
     def interquartile_mean(self, draws: Draws) -> Array:
         """Interquartile mean of all runs, of shape (rows,)."""
         middle = self._compiled_sums(draws) if self.compiled else self._numpy_sums(draws)
+        return self.mean_of_middle(middle)
+
+    def mean_of_middle(self, middle: Integers) -> Array:
+        """Interquartile means, of shape (rows,), from the array that `sum_middle_halves` writes."""
         total, low, below, high, above = middle
         kept = total - self._parts(low, below) - self._parts(high, above)
         weight = int(self.weights.sum())
@@ -322,10 +325,6 @@ def _compiled(function: Sums, signature: str, *, cache: bool) -> Sums | None:
 Evaluation = Callable[[Draws], Array]
 
 
-WORTH_THREADS = 2_000_000
-"""Drawn runs from which on threads save more time than their start takes."""
-
-
 def replicates(
     scores: TaskScores,
     statistics: Mapping[str, Statistic],
@@ -345,7 +344,7 @@ def replicates(
         threads: Number of threads; by default one per core if there is enough work.
 
     Returns:
-        An array of shape (repetitions,) for each statistic.
+        An array of shape (repetitions,) for each statistic, in their order.
     """
     # Draws of the same runs in another order give the same bits only if sums are exact.
     if all(_is_exact(statistic, scores) for statistic in statistics.values()):
@@ -356,12 +355,17 @@ def replicates(
                 for k, s in statistics.items()
             }
     cells = resampling.repetitions * scores.n
+    counted = {name: _of_counted_ranks(s, scores, resampling) for name, s in statistics.items()}
+    values = {name: of_all for name, of_all in counted.items() if of_all is not None}
+    if len(values) == len(statistics):
+        return values
     sums = kernel(cells)
-    evaluations = {name: _evaluation(s, scores, sums) for name, s in statistics.items()}
-    values = {name: np.empty(resampling.repetitions) for name in statistics}
+    others = {name: s for name, s in statistics.items() if name not in values}
+    evaluations = {name: _evaluation(s, scores, sums) for name, s in others.items()}
+    values |= {name: np.empty(resampling.repetitions) for name in others}
     fill_compiled = compiled_words() if sums else None
     rows = rows_of_block(scores.n)
-    _keep_freed_memory()
+    keep_freed_memory()
 
     def fill(block: int) -> None:
         draws = draw(scores.sizes, resampling, block, fill_compiled)
@@ -369,51 +373,39 @@ def replicates(
             values[name][block * rows : (block + 1) * rows] = evaluate(draws)
 
     run_blocks(fill, blocks(scores.n, resampling), threads or worthwhile_threads(cells))
-    return values
+    return {name: values[name] for name in statistics}
 
 
-def run_blocks(work: Callable[[int], None], numbers: range, threads: int) -> None:
-    """Do the work of every block, on threads: NumPy and compiled code release the GIL."""
-    stopped = Event()
+def _of_counted_ranks(
+    statistic: Statistic, scores: TaskScores, resampling: Resampling
+) -> Array | None:
+    """The values of a statistic of sorted runs of one task, by draws that all labels share.
 
-    def each(members: range) -> None:
-        try:
-            for number in members:
-                if stopped.is_set():
-                    return
-                work(number)
-        except BaseException:
-            stopped.set()
-            raise
-
-    if threads == 1 or len(numbers) == 1:
-        each(numbers)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        # One future per thread, not per block: a block may take less time than a future.
-        try:
-            for _ in pool.map(each, [numbers[first::threads] for first in range(threads)]):
-                pass
-        finally:
-            # After Ctrl-C the pool would otherwise wait until all blocks are computed.
-            stopped.set()
-
-
-def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory for the next block.
-
-    glibc returns large freed arrays to the system, which then maps new pages for every block; that
-    can double the time. Freeing one larger array raises the threshold of glibc.
+    They have the same bits as those that are computed draw by draw. None for other statistics and
+    scores, and where the counts would take too much memory.
     """
-    np.empty(64 * BLOCK, np.uint8)
-
-
-def worthwhile_threads(cells: int) -> int:
-    """Number of cores that this process may use; 1 if the work is too small for threads."""
-    if cells < WORTH_THREADS or not hasattr(os, "sched_getaffinity"):
-        return 1
-    # A batch system may restrict a process to some cores, which `os.cpu_count` ignores.
-    return len(os.sched_getaffinity(0))
+    aggregate = aggregate_of(statistic)
+    several = len(scores.sizes) > 1 or scores.n * resampling.repetitions > MOST_COUNTED
+    if aggregate is None or several or not _is_exact(aggregate, scores):
+        return None
+    capped = aggregate.capped(scores)
+    sums = ExactSums.of(capped)
+    if not sums.ascending:
+        return None
+    if aggregate.centre == "mean":
+        values = sums.scaled(counted_ranks(scores.n, resampling).sums(sums.values))
+    elif aggregate.centre == "median":
+        middle = middle_ranks(scores.n, resampling, (scores.n - 1) // 2)
+        values = sums.middle_of(middle.lowest, middle.highest)
+    else:
+        runs = PooledRuns.of(capped, None, CUT_BY_CENTRE[aggregate.centre])
+        cut, part = divmod(runs.quarter, int(runs.weights[0]))
+        middle = middle_ranks(scores.n, resampling, cut)
+        total, parts = middle.counts.sums(sums.values), np.full(resampling.repetitions, part)
+        values = runs.mean_of_middle(
+            np.stack([total, middle.lowest, parts, middle.highest, parts])
+        )
+    return values if aggregate.cap is None else np.asarray(aggregate.cap - values)
 
 
 def _evaluation(statistic: Statistic, scores: TaskScores, sums: Sums | None) -> Evaluation:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from rlexp.stats.aggregate import Statistic
+from rlexp.stats.block_threads import run_blocks
 from rlexp.stats.difference import Difference
 from rlexp.stats.permutation import (
     EXACT_RELABELLINGS,
@@ -26,7 +27,6 @@ from rlexp.stats.permutation import (
     squared_error,
 )
 from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
-from rlexp.stats.replicates import run_blocks
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

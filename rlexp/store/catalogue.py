@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,12 @@ INVALID = (
 """Exceptions that a JSON file with invalid content can cause."""
 
 
+PARTS = attrgetter(*CONFIGURATION)
+"""Returns the parts of a specification that define its configuration."""
+ReadRun = tuple[Stamp | None, StoredRun]
+"""A run as it was read, with its stamp from before the reading."""
+
+
 @dataclass
 class Catalogue:
     """The cached entries of an experiment's ended runs.
@@ -169,12 +176,14 @@ class Catalogue:
         now: Returns the time in seconds since 1970.
         records: Compares runs with the ledger of the experiment.
         curves: The curves of the same runs.
+        ahead: Runs that were read and compared before they are looked at, by name.
     """
 
     locations: Sequence[Path]
     now: Callable[[], float]
     records: ChangedRecords
     curves: Curves
+    ahead: dict[str, ReadRun] = field(default_factory=dict)
     _rows: dict[str, CatalogueRow] = field(default_factory=dict)
     _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
@@ -196,7 +205,7 @@ class Catalogue:
         with suppress(OSError, *INVALID):
             newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
             rows, ledger = _read(newest)
-            return cls(locations, now, records, curves, rows, _ledger=ledger)
+            return cls(locations, now, records, curves, _rows=rows, _ledger=ledger)
         return cls(locations, now, records, curves)
 
     def look(
@@ -240,8 +249,7 @@ class Catalogue:
             full = self.curves.add_to(brief.record, self._kept[name][0], logged=logged)
             if full is not None:
                 return replace(brief, record=full)
-        before, stored = stamp_before_reading(run), read(run)
-        stored = self._compared(stored) if brief is None else self.compare(stored)
+        before, stored = self.ahead.pop(name, None) or self._read(run, read, catalogued=brief)
         if brief is None:
             brief = self._entered(run, before, stored)
         kept, _ = self._kept.get(name, (None, None))
@@ -250,6 +258,46 @@ class Catalogue:
         self.curves.keep(stored.record, kept, logged=logged)
         record = replace(stored.record, spec=brief.record.spec)
         return replace(stored, record=record, provenance=brief.provenance)
+
+    def read_ahead(
+        self,
+        run: RunPaths,
+        read: Callable[[RunPaths], StoredRun],
+        requested: RunSpec | None = None,
+        *,
+        logged: bool = False,
+    ) -> ReadRun | None:
+        """What `look_in_full` would read and compare of a run; None where it needs no files.
+
+        The arguments are those of `look_in_full`. A fork of this process can call this method,
+        because it enters nothing.
+        """
+        brief = self._find(run, requested)
+        if brief is not None:
+            stamp = self._kept[run.folder.name][0]
+            if self.curves.add_to(brief.record, stamp, logged=logged) is not None:
+                return None
+        return self._read(run, read, catalogued=brief)
+
+    def lacks(self, runs: int, *, logged: bool) -> int:
+        """About how many of an experiment's runs would be read from their files.
+
+        Args:
+            runs: Number of runs on disk.
+            logged: Whether what learners logged is read too.
+        """
+        return runs - min(len(self._rows), self.curves.count(logged=logged))
+
+    def _read(
+        self,
+        run: RunPaths,
+        read: Callable[[RunPaths], StoredRun],
+        *,
+        catalogued: StoredRun | None,
+    ) -> ReadRun:
+        """A run from its files, compared with the ledger unless the catalogue has it (`catalogued`)."""
+        before, stored = stamp_before_reading(run), read(run)
+        return before, self._compared(stored) if catalogued is None else self.compare(stored)
 
     def _entered(self, run: RunPaths, before: Stamp | None, stored: StoredRun) -> StoredRun | None:
         """The run in brief, entered if its files are settled; None where it has not ended.
@@ -379,11 +427,7 @@ class Catalogue:
             return False
         # Python reuses the `id` of a freed object: all these objects live as long as this
         # catalogue (`_requested` keeps the caller's), so that an `id` stands for one object.
-        key = tuple(
-            id(getattr(spec, name))
-            for spec in (requested, row.configuration)
-            for name in CONFIGURATION
-        )
+        key = (row.values["configuration"], *map(id, PARTS(requested)))
         if key not in self._alike:
             self._requested.append(requested)
             self._alike[key] = _written(requested) == _written(row.configuration)

@@ -48,6 +48,11 @@ class ChangedRecords:
             changed = tuple(self._differing(run))
         return changed
 
+    def read_ahead(self) -> None:
+        """Read the ledger, unless it was read, so that forks of this process need not."""
+        if self._stamp is None:
+            self._read()
+
     @property
     def stamp(self) -> tuple[int, ...] | None:
         """The stamp of the ledger when it was read; None where it was not read."""

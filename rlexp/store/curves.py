@@ -181,6 +181,10 @@ class Curves:
             self._seen[name] = _row(record, stamp, self._names, logged=logged)
             self._new += 1
 
+    def count(self, *, logged: bool) -> int:
+        """The number of runs in the file, with what learners logged where that is asked for."""
+        return sum(row.logged >= logged for row in self._read().values())
+
     def _valid(self, name: str, stamp: Sequence[int]) -> CurveRow | None:
         row = self._read().get(name)
         return row if row is not None and [*row.stamp] == [*stamp] else None

@@ -1,5 +1,6 @@
 """Families of comparisons: adjusted p-values, verdicts, and the seeds that they need."""
 
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -14,6 +15,7 @@ from comparison_cases import (
 )
 from in_full import IN_FULL
 
+from rlexp.stats import pairwise_family
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean
 from rlexp.stats.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.pairwise_family import Family, FamilyMember, Verdict, decide, holm
@@ -365,3 +367,24 @@ def test_the_fewest_seeds_reach_the_level_and_one_less_does_not() -> None:
     p = [1 - (1 - 2 / comb(2 * n, n)) ** 4 for n in (4, 5)]
     assert p[0] > 0.05 >= p[1]
     assert 5 == seeds_to_decide(1, 28, 0.05, Correction.STRETCHES, 8)
+
+
+@pytest.mark.parametrize("statistic", [interquartile_mean, mean, Negative(interquartile_mean)])
+def test_many_pairs_tested_together_have_their_own_p_values(
+    statistic: Statistic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The p-values of many pairs are to the bit those of each pair's permutation distribution."""
+    generator = np.random.default_rng(4)
+    labels = [TaskScores.from_tasks([generator.normal(size=12) + shift]) for shift in range(8)]
+    numbers = list(combinations(range(8), 2))
+    family = Family(
+        pairs=[(labels[a], labels[b]) for a, b in numbers],
+        members=numbers,
+        statistic=statistic,
+        resampling=Resampling(repetitions=999),
+        intervals=False,
+    )
+    together = [member.comparison.permutation for member in decide(family)]
+    monkeypatch.setattr(pairwise_family, "TOGETHER_FROM", 1_000)
+    assert [member.comparison.permutation for member in decide(family)] == together
+    assert len({test.p for test in together}) > 5

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlexp.stats import bootstrap_indices, replicates
+from rlexp.stats import block_threads, bootstrap_indices, replicates
 from rlexp.stats.bootstrap_indices import blocks, draw
 from rlexp.stats.replicates import ExactSums, exact_sums_possible
 from rlexp.stats.resampling import Resampling
@@ -206,7 +206,7 @@ def test_after_an_error_no_thread_goes_on() -> None:
         finished_blocks.append(number)
 
     with pytest.raises(ValueError, match="block 1"):
-        replicates.run_blocks(work, range(2_000), 2)
+        block_threads.run_blocks(work, range(2_000), 2)
     assert len(finished_blocks) < 500
 
 

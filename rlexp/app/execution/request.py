@@ -70,6 +70,7 @@ class RunRequest:
     policies: tuple[TrainedPolicy, ...] = ()
     sourced: tuple[SourcedTransitions, ...] = ()
     lean: bool = True
+    _specs: list[RunSpec] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def operational(self) -> dict[str, Any]:
@@ -78,8 +79,11 @@ class RunRequest:
 
     def specs(self) -> list[RunSpec]:
         """The requested runs."""
-        every = [spec for _, spec in self.experiment.specs(self.phase)]
-        return [spec for spec in every if self.only in {None, spec.id}]
+        # A command asks for them several times, and there may be ten thousand.
+        if not self._specs:
+            every = (spec for _, spec in self.experiment.specs(self.phase))
+            self._specs.extend(s for s in every if self.only is None or self.only == s.id)
+        return [*self._specs]
 
     @property
     def threads(self) -> int:

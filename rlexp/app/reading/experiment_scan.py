@@ -2,10 +2,13 @@
 
 import os
 import shlex
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from rlexp.app.reading.beside import beside
 from rlexp.app.reading.catalogue import catalogue_of, collector_paused
 from rlexp.app.reading.run_memory import FileSums, RememberedRuns
 from rlexp.app.reading.summary import StoredEntry
@@ -17,6 +20,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.catalogue import Catalogue
+from rlexp.store.catalogue_rows import Stamp
 from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_experiment, read_measured_run, read_run
@@ -122,6 +126,10 @@ def is_running(stored: StoredRun) -> bool:
 
 
 Planned = Mapping[str, tuple[Configuration, RunSpec]]
+_ReadAhead = tuple[Stamp | None, StoredRun, bool]
+"""A run with its stamp from before the reading, and whether it has its planned specification."""
+WORTH_FORKING = 500
+"""Runs to read from their files from which on two processes read them."""
 
 
 @dataclass(slots=True)
@@ -208,7 +216,14 @@ def survey(
         catalogue, wanted, memory, brief=in_brief, catalogued=from_catalogue and not in_brief
     )
     try:
-        runs = {run.folder.name: _look(run, planned, experiment, read) for run in paths.runs()}
+        on_disk = [*paths.runs()]
+        begun = _ReadingBeside(catalogue, planned, wanted, memory.sums if memory else FileSums())
+        # A process with a memory that lasts has threads, and reads new runs only.
+        forked = from_catalogue and not (in_brief or (memory and memory.lasting))
+        runs = {
+            run.folder.name: _look(run, planned, experiment, read)
+            for run in begun.in_order(on_disk, forked=forked)
+        }
     except RecordError as error:
         runs, problem = {}, _describe_error(error, paths.folder)
     # A process with a memory that lasts looks again and again, and has read the rest.
@@ -270,15 +285,12 @@ def _reader(
     if brief:
         return lambda run, spec: catalogue.look(run, read_intact, spec)
 
-    def from_files(run: RunPaths, spec: RunSpec | None) -> StoredRun:
-        logged = run.folder.name in measured
-        return _sharing(read_intact(run, measurements=logged), spec)
-
     def in_full(run: RunPaths, spec: RunSpec | None) -> StoredRun:
-        if not catalogued:
-            return catalogue.compare(from_files(run, spec))
         logged = run.folder.name in measured
-        return catalogue.look_in_full(run, lambda r: from_files(r, spec), spec, logged=logged)
+        if not catalogued:
+            return catalogue.compare(_from_files(run, spec, logged=logged))
+        read = partial(_from_files, spec=spec, logged=logged)
+        return catalogue.look_in_full(run, read, spec, logged=logged)
 
     def remembered(run: RunPaths, spec: RunSpec | None) -> StoredRun:
         if memory is None or not memory.lasting or run.folder.name in measured:
@@ -286,6 +298,67 @@ def _reader(
         return catalogue.compare(_remembered(run, spec, memory, in_full))
 
     return remembered
+
+
+def _from_files(run: RunPaths, spec: RunSpec | None, *, logged: bool) -> StoredRun:
+    return _sharing(read_intact(run, measurements=logged), spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadingBeside:
+    """Reads half of the runs in a fork of this process, where most are read from their files.
+
+    Attributes:
+        catalogue: The catalogue, which the fork reads and this process fills.
+        planned: The planned runs by name.
+        measured: The runs of which measurements are read too.
+        sums: The sums of files, to which those of the fork are added.
+    """
+
+    catalogue: Catalogue
+    planned: Planned
+    measured: Container[str]
+    sums: FileSums
+
+    def in_order(self, runs: Sequence[RunPaths], *, forked: bool) -> Iterator[RunPaths]:
+        """The runs in their order; before the second half, what the fork has read is in place."""
+        logged = any(run.folder.name in self.measured for run in runs)
+        few = not forked or self.catalogue.lacks(len(runs), logged=logged) < WORTH_FORKING
+        if few:
+            yield from runs
+            return
+        self.catalogue.records.read_ahead()
+        middle = len(runs) // 2
+        with beside(lambda: self._read(runs[middle:])) as fork:
+            yield from runs[:middle]
+            ahead, sums = fork.result()
+            self.sums.add(sums)
+            for name, (before, stored, as_planned) in ahead.items():
+                spec = self.planned[name][1] if as_planned else stored.record.spec
+                record = replace(stored.record, spec=spec)
+                self.catalogue.ahead[name] = before, replace(stored, record=record)
+            yield from runs[middle:]
+
+    def _read(self, runs: Sequence[RunPaths]) -> tuple[dict[str, _ReadAhead], FileSums]:
+        """What is read of some runs, by name; those that cannot be read are left out."""
+        ahead: dict[str, _ReadAhead] = {}
+        first: RunSpec | None = None
+        for run in runs:
+            name = run.folder.name
+            _, spec = self.planned.get(name, (None, None))
+            logged = name in self.measured
+            with suppress(RlexpError, *READ_ERRORS):
+                read = partial(_from_files, spec=spec, logged=logged)
+                from_files = self.catalogue.read_ahead(run, read, spec, logged=logged)
+                if from_files is not None:
+                    before, stored = from_files
+                    as_planned = stored.record.spec is spec
+                    first = first or stored.record.spec
+                    if as_planned:
+                        # One specification for all: it is sent once, and replaced on arrival.
+                        stored = replace(stored, record=replace(stored.record, spec=first))
+                    ahead[name] = before, stored, as_planned
+        return ahead, self.sums
 
 
 def configuration_of(paths: RunPaths, spec: RunSpec) -> Configuration:

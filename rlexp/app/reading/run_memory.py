@@ -84,20 +84,28 @@ class RememberedRuns(Generic[T]):
 
 @dataclass(slots=True)
 class FileSums:
-    """The sha256 of files, each computed once while the file stays the same."""
+    """The sha256 of files, each computed once while the file stays the same.
 
-    _sums: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    Attributes:
+        sums_by_name: The numbers of each file, as in a stamp, with the sum of its content.
+    """
+
+    sums_by_name: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+
+    def add(self, other: "FileSums") -> None:
+        """Add the sums that a fork of this process has computed."""
+        self.sums_by_name |= other.sums_by_name
 
     def of(self, path: Path) -> str | None:
         """The sum of a file as `sum_of_file` returns it."""
         name = str(path)
         numbers = numbers_of_file(name)
-        remembered = self._sums.get(name)
+        remembered = self.sums_by_name.get(name)
         if remembered and remembered[0] == numbers:
             return remembered[1]
         total = sum_of_file(path)
         if total is not None and is_settled([*numbers], time.time(), SETTLED):
-            self._sums[name] = numbers, total
+            self.sums_by_name[name] = numbers, total
         return total
 
 

@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+from rlexp.app.reading.beside import beside
+from rlexp.app.reading.catalogue import collector_paused
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.reporting.sealed_settings import with_sealed_settings
 from rlexp.app.results import NextCommand
@@ -23,7 +25,12 @@ from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.summary_card import summary_card, uncompared_card
-from rlexp.reports.drawing.blocks import ReportDocument, SuggestedCommand, SummaryCard
+from rlexp.reports.drawing.blocks import (
+    ReportDocument,
+    SectionContent,
+    SuggestedCommand,
+    SummaryCard,
+)
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.layout import ExperimentPaths
@@ -35,6 +42,10 @@ MOST_COMPARED = 12
 So many fit one screen. Without the intervals of differences, their tests take 0.02 to 0.5 s of
 processor time, for 3 to 50 seeds on one or two tasks. Seven labels take longest.
 """
+WORTH_FORKING = 500
+"""Runs from which on a report is computed by two processes."""
+APART = frozenset({"measurements", "reliability", "sample_efficiency"})
+"""Sections that take long and share no result with others but the order of labels."""
 FORMATS = ("html", "latex", "csv", "json", "md")
 
 
@@ -85,20 +96,42 @@ def make_report(
         kept: Intervals that later commands use again; None keeps none.
     """
     from rlexp.reports.analysis.checklist import failed_checks
+    from rlexp.reports.analysis.estimates import best_labels_first
 
     inquiry = replace(
         context_of(evidence, parts, memory), pair_intervals=pair_intervals, kept=kept
     )
-    computed = (section.part(inquiry) for section in parts.sections.values())
+    large = len(evidence.members) >= WORTH_FORKING
+    if large:
+        # Both processes order labels by their aggregates, which are then computed once.
+        best_labels_first(inquiry)
+    with (
+        collector_paused(),
+        beside(lambda: _sections(parts, inquiry, apart=True), worthwhile=large) as others,
+    ):
+        own, card = _sections(parts, inquiry, apart=False), summary_card(inquiry)
+        failed = failed_checks(inquiry)
+        computed = own | others.result()
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),
         labels=evidence.labels,
-        parts=tuple(part for part in computed if part is not None),
+        parts=tuple(part for name in parts.sections if (part := computed[name]) is not None),
         version=version("rlexp"),
-        card=summary_card(inquiry),
-        failed_checks=failed_checks(inquiry),
+        card=card,
+        failed_checks=failed,
     )
+
+
+def _sections(
+    parts: ReportParts, inquiry: ReportContext, *, apart: bool
+) -> dict[str, SectionContent | None]:
+    """The sections that share no result with others (`apart`), or all others, by name."""
+    return {
+        name: section.part(inquiry)
+        for name, section in parts.sections.items()
+        if (name in APART) is apart
+    }
 
 
 def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:

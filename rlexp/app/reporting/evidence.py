@@ -7,7 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rlexp.app.reading.beside import beside
 from rlexp.app.reading.experiment_scan import (
+    WORTH_FORKING,
     ExperimentScan,
     ScanMemory,
     ScannedRun,
@@ -150,19 +152,26 @@ def collect_evidence(
         measured=expected if together else None,
     )
     chosen = phase or _common_phase(scans)
-    members = [
-        m
-        for name in scans
-        for m in _members(
-            scans[name],
-            _labels(name, parsed_targets),
-            chosen,
-            measurements=measurements,
-            separately=not together or chosen is not expected,
-            memory=memory.members if memory else {},
-            brief=brief,
-        )
-    ]
+    # Comparing all files with the ledger needs nothing but the scans.
+    runs = sum(len(scan.runs) for scan in scans.values())
+    with beside(
+        lambda: tuple(_examined(s, memory) for s in scans.values()) if integrity else (),
+        worthwhile=integrity and not lasting and runs >= WORTH_FORKING,
+    ) as examined:
+        members = [
+            m
+            for name in scans
+            for m in _members(
+                scans[name],
+                _labels(name, parsed_targets),
+                chosen,
+                measurements=measurements,
+                separately=not together or chosen is not expected,
+                memory=memory.members if memory else {},
+                brief=brief,
+            )
+        ]
+        compared = examined.result()
     evidence = Evidence(
         phase=chosen,
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
@@ -171,7 +180,7 @@ def collect_evidence(
         problems=tuple(_problems(scans, compared=integrity)),
         folders={n: str(s.paths.folder) for n, s in scans.items()},
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
-        integrity=tuple(_examined(s, memory) for s in scans.values()) if integrity else (),
+        integrity=compared,
         running=_running(scans),
         ablations=tuple(_ablations(scans)),
     )

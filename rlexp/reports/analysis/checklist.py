@@ -316,10 +316,14 @@ class ChecklistItem:
 
 def items(report: ReportContext) -> tuple[ChecklistItem, ...]:
     """Answers to all items, in the order of the paper."""
-    return tuple(
-        ChecklistItem(number, question, *judge(report.evidence))
-        for number, (question, judge) in enumerate(ITEMS, start=1)
-    )
+    # A section shows them, and `--strict` asks for those that failed.
+    if "checklist" not in report.computed:
+        report.computed["checklist"] = tuple(
+            ChecklistItem(number, question, *judge(report.evidence))
+            for number, (question, judge) in enumerate(ITEMS, start=1)
+        )
+    answered: tuple[ChecklistItem, ...] = report.computed["checklist"]
+    return answered
 
 
 def failed_checks(report: ReportContext) -> tuple[str, ...]:

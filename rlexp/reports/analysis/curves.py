@@ -341,9 +341,20 @@ def _curves(
         label=label,
         task=task,
         planned=len(members),
-        curves=tuple(sorted(rising, key=lambda curve: curve.order)),
+        curves=_ordered(rising),
         remarks=tuple(_remarks(len(members), empty, len(curves) - len(rising), rising, noun)),
     )
+
+
+def _ordered(curves: Sequence[RunCurve]) -> tuple[RunCurve, ...]:
+    """The curves sorted by `RunCurve.order`; those with as many points are compared as arrays."""
+    if len(curves) < 2 or len({len(curve.x) for curve in curves}) > 1:
+        return tuple(sorted(curves, key=lambda curve: curve.order))
+    x, y = np.stack([curve.x for curve in curves]), np.stack([curve.y for curve in curves])
+    returns = np.where(np.isnan(y), -np.inf, y)
+    # `lexsort` takes its last key first, so that the first point of x decides before all others.
+    keys = [[curve.completed for curve in curves], *returns.T[::-1], *x.T[::-1]]
+    return tuple(curves[position] for position in np.lexsort(keys))
 
 
 def _remarks(

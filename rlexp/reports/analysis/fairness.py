@@ -251,7 +251,7 @@ def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
     for task in evidence.tasks:
         # Runs without a recorded fact (imported ones) are no evidence of a difference.
         facts_by_label = {
-            cell.label: [facts for m in _unlike(cell.members) if (facts := criterion.facts(m))]
+            cell.label: [facts for m in cell.unlike if (facts := criterion.facts(m))]
             for cell in evidence.of_task(task)
         }
         for name in sorted(
@@ -276,21 +276,6 @@ def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
     for difference, tasks in where.items():
         text = f"On {_named(tasks, evidence)}, runs differ in {difference}. {criterion.meaning}."
         yield Callout(tone=criterion.tone, text=text)
-
-
-def _unlike(members: Iterable[PlannedRun]) -> Iterable[PlannedRun]:
-    """One run for each combination of configuration, provenance and spec objects."""
-    # Runs of one label share these objects in memory. Comparing identities instead of contents
-    # keeps reports on thousands of runs fast; equal copies only repeat work.
-    shared = ("algorithm", "environment", "callback", "budget", "compute")
-    return {
-        (
-            id(m.configuration),
-            id(m.provenance),
-            *(id(getattr(m.record.spec, s)) for s in shared),
-        ): m
-        for m in members
-    }.values()
 
 
 def _failures(evidence: Evidence) -> Iterator[Callout]:

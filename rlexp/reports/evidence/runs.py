@@ -118,12 +118,36 @@ def logged_series(record: RunRecord) -> Mapping[str, LoggedSeries]:
     These are the learner's metrics and the values of evaluations in training. The later of two
     values of one metric at one step counts.
     """
+    measured, evaluated = _columns(record.measurements), _columns(record.evaluations)
+    if measured is not None and evaluated is not None and not measured.keys() & evaluated.keys():
+        every = {**measured, **evaluated}
+        return {name: every[name] for name in sorted(every)}
     points: dict[str, dict[int, tuple[float, float]]] = {}
     events: list[Measured | Evaluated] = [*record.measurements]
     for event in (*events, *record.evaluations):
         for name, value in logged_values(event):
             points.setdefault(name, {})[event.step] = event.time, value
     return {name: _series(points[name]) for name in sorted(points)}
+
+
+def _columns(events: Sequence[Measured | Evaluated]) -> dict[str, LoggedSeries] | None:
+    """The series of events, as the columns of one array; None where the events are no table.
+
+    They are a table where their steps rise and all have the same metrics, as those of most runs.
+    """
+    if not events:
+        return {}
+    rows = [dict(logged_values(event)) for event in events]
+    steps = np.asarray([event.step for event in events], dtype=np.float64)
+    if (np.diff(steps) <= 0).any() or any(row.keys() != rows[0].keys() for row in rows):
+        return None
+    times = np.asarray([event.time for event in events], dtype=np.float64)
+    values = [[row[name] for row in rows] for name in rows[0]]
+    columns = _in_range(np.asarray(values, dtype=np.float64).reshape(len(rows[0]), len(rows)))
+    return {
+        name: LoggedSeries(steps, times, column)
+        for name, column in zip(rows[0], columns, strict=True)
+    }
 
 
 def _series(points: Mapping[int, tuple[float, float]]) -> LoggedSeries:
@@ -188,6 +212,19 @@ class LabelTaskRuns:
     def scored(self) -> list[PlannedRun]:
         """Runs with a score."""
         return [m for m in self.members if m.score is not None]
+
+    @cached_property
+    def unlike(self) -> list[PlannedRun]:
+        """One run for each combination of configuration, provenance and parts of a specification."""
+        # Runs of one label share these objects in memory. Comparing identities instead of contents
+        # keeps reports on thousands of runs fast; equal copies only repeat work.
+        different = {}
+        for member in self.members:
+            spec = member.record.spec
+            shared = (spec.algorithm, spec.environment, spec.callback, spec.budget, spec.compute)
+            key = id(member.configuration), id(member.provenance), *map(id, shared)
+            different[key] = member
+        return list(different.values())
 
     @property
     def failed(self) -> list[PlannedRun]:
@@ -276,6 +313,10 @@ class Evidence:
     looks: CountedLooks = field(default_factory=CountedLooks)
     protocols: RegisteredExperiments = field(default_factory=RegisteredExperiments)
     ablations: tuple[AblationEvidence, ...] = ()
+    combined: tuple[Phase, tuple[PlannedRun, ...]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """The phase and the runs that were found to fit together, where they were looked at."""
 
     def __post_init__(self) -> None:
         """Refuse runs that cannot be combined.
@@ -284,6 +325,9 @@ class Evidence:
             ProtocolError: A run is of another phase; a label's runs on a task share a seed or
                 differ in budget; scores on a task are of different quantities.
         """
+        # Evidence is completed step by step, by copies with the same runs.
+        if self.combined and self.combined[0] is self.phase and self.combined[1] is self.members:
+            return
         self._check_quantities()
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
@@ -291,6 +335,7 @@ class Evidence:
         # Built only for its checks: a table refuses what must not be aggregated.
         for label_entries in entries.values():
             ScoreTable.from_records(label_entries, self.phase)
+        object.__setattr__(self, "combined", (self.phase, self.members))
 
     def _check_quantities(self) -> None:
         first: dict[str, PlannedRun] = {}

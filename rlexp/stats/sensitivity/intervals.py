@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlexp.stats.block_threads import run_blocks, worthwhile_threads
 from rlexp.stats.bootstrap_indices import blocks, draw, rows_of_block
 from rlexp.stats.interval import Interval
-from rlexp.stats.replicates import run_blocks, worthwhile_threads
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.sensitivity.partial_retuning import (
     ROUNDING,
