@@ -40,6 +40,7 @@ from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.experiment import Configuration, Experiment
+from rlexp.protocol.front_rule import FIRST
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
@@ -309,8 +310,8 @@ def merge_with_existing_sweep(
     Args:
         paths: The sweep's folder.
         requested: The sweep that the command requests.
-        asked: The plan of the command; the sweep keeps its `lag` and its `continuation` where the
-            command does not set them.
+        asked: The plan of the command; the sweep keeps its `lag`, its `continuation` and its rule of
+            choice where the command does not set them.
 
     Raises:
         RecordError: An experiment of this name has another definition, or a winner that forbids the
@@ -333,6 +334,9 @@ def merge_with_existing_sweep(
         kept = replace(kept, lag=before.lag)
     if asked.continuation is None:
         kept = replace(kept, continuation=before.continuation)
+    if asked.choose is None:
+        # An older sweep of several objectives has no rule, and ends as it began.
+        kept = replace(kept, choose=before.choose)
     requested = _with_plan(requested, kept)
     is_chosen = paths.selection.exists()
     _check_same(existing, requested, paths, is_chosen=is_chosen)
@@ -470,6 +474,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         lag=2 * workers - 1 if lag is None else lag,
         continuation=None,
         enqueue=enqueued_parameters(request, workspace.allowed),
+        choose=request.plan.choose or (FIRST if len(request.plan.objectives) > 1 else None),
     )
     experiment = Experiment(
         name="",
