@@ -11,7 +11,6 @@ TUNED = "tuned"
 
 
 SCHEDULE, FIXED = "best schedule", "best fixed"
-RIVALS = frozenset({SCHEDULE, FIXED})
 """Labels of the test runs of a rival."""
 
 

@@ -13,11 +13,12 @@ from typing import Any
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.failure_streak import systematic_failure, trial_reason
+from rlexp.engine.front_choice import reference_point, searched_merits
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.search import SearchProblem, promotions
 from rlexp.engine.sweep_source import SweepSource, SweepStage
-from rlexp.engine.sweep_view import EndedTrial, SweepView
+from rlexp.engine.sweep_view import EndedTrial, FrontStatus, SweepView
 from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.database import Database
@@ -29,6 +30,7 @@ from rlexp.protocol.sweep import SweepPlan, directions
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
+from rlexp.stats.pareto import hypervolume
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.text import format_score
@@ -196,6 +198,26 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         winner=winner,
         parameters=None if shown is None else _whole_values(sweeping, shown),
         regret_bound=bound,
+        front=front_status(sweeping),
+    )
+
+
+def front_status(sweeping: SweepSource) -> FrontStatus | None:
+    """The front of a sweep; None with one objective, and before the first complete trial."""
+    question, entries = sweeping.search.question, sweeping.search.entries
+    found = reference_point(entries, question) if question.has_front else None
+    if found is None:
+        return None
+    chosen = None if sweeping.selection is None else sweeping.selection.front
+    objectives = question.objectives
+    candidates = [] if chosen is not None else sweeping.finalists()
+    values = [merits for merits in searched_merits(entries, question) if merits is not None]
+    return FrontStatus(
+        objectives=objectives.names,
+        trials=tuple(sorted(c.number for c in candidates)) if chosen is None else chosen.numbers,
+        reference=objectives.oriented(found[0]),
+        hypervolume=hypervolume(values, found[0]),
+        frozen=chosen is not None,
     )
 
 
@@ -244,7 +266,14 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             origin=entry.proposal.origin,
             tasks=_tasks(sweeping.search.question, whole=candidate is not None),
             place=sweeping.search.place(trial.number),
+            others=_others(objectives, candidate.values if candidate else screening),
         )
+
+
+def _others(objectives: Objectives, values: Sequence[float | None]) -> dict[str, float]:
+    """The values of the objectives after the first, by name."""
+    pairs = list(zip(objectives.names, values, strict=False))[1:]
+    return {name: value for name, value in pairs if value is not None}
 
 
 def _screened_scores(entry: TrialProgress, objectives: Objectives) -> tuple[float, ...]:
@@ -296,10 +325,9 @@ def remaining_steps(sweeping: SweepSource) -> int:
     """The largest number of environment steps that the plan may still need."""
     over, planned = sweeping.stage_runs()
     steps, missing = sweeping.search.question.steps, planned - over
-    # The winner and the default configuration are tested, each on every test seed.
     tested = sweeping.until is SweepStage.TEST
     tasks = sweeping.search.question.tasks
-    tests = 2 * tasks * len(sweeping.seeds.seeds(Phase.TEST)) * tested
+    tests = count_tested(sweeping) * tasks * len(sweeping.seeds.seeds(Phase.TEST)) * tested
     # Each finalist runs on every selection seed and task.
     again = tasks * len(sweeping.seeds.seeds(Phase.SELECTION))
     match sweeping.stage:
@@ -343,6 +371,11 @@ def count_promotions(sweeping: SweepSource) -> tuple[int, int]:
     promoted = promotions(question, trials * question.screening * question.steps)
     staged = question.screening < question.runs
     return promoted, min(question.plan.finalists, promoted if staged else trials)
+
+
+def count_tested(sweeping: SweepSource) -> int:
+    """The largest number of configurations on test seeds: winner or front, and the default."""
+    return 1 + (count_promotions(sweeping)[1] if sweeping.search.question.has_front else 1)
 
 
 def _trials_at_most(sweeping: SweepSource) -> int:

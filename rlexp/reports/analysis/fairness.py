@@ -7,7 +7,7 @@ from itertools import chain
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
-from rlexp.reports.analysis.sweep_tables import rival_cell, test_cells
+from rlexp.reports.analysis.sweep_tables import further_cells, test_cells
 from rlexp.reports.drawing.blocks import Callout, Tone
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
@@ -28,8 +28,8 @@ def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
     # A label is matched by its runs, because labels can be renamed and repeated in experiments.
     sweeps = evidence.sweeps
     winners = [(c, s) for s in sweeps for c in test_cells(s, evidence, tuned=True)]
-    # The rival in a population was found by the same sweep.
-    winners += [(c, s) for s in sweeps if (c := rival_cell(s, evidence)) is not None]
+    # The rival in a population, and the policies of a front, were found by the same sweep.
+    winners += [(c, s) for s in sweeps for c in further_cells(s, evidence)]
     defaults = [c for s in sweeps for c in test_cells(s, evidence, tuned=False)]
     spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):

@@ -113,7 +113,9 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
         else ""
     )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
-    return Callout(tone=_tone(selection, assessment), text=text)
+    # A policy of a front may score less than the default by its rule, which is no problem.
+    tone = _tone(selection, assessment) if sweep.front is None else Tone.NOTE
+    return Callout(tone=tone, text=text)
 
 
 def _flattered(sweep: SweepEvidence) -> str:

@@ -30,9 +30,11 @@ from rlexp.config.report_settings import read_report
 from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, RecordError
 from rlexp.exchange.exporters.zoo_settings import zoo_algorithm, zoo_entry
+from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.selection import DEFAULT
+from rlexp.reports.analysis.front_values import PHASES, policy_values
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.sweep_tables import by_number, range_in_words
@@ -105,6 +107,29 @@ class ParameterRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrontRow:
+    """The objectives of a finalist of a sweep of several objectives, in one phase.
+
+    Attributes:
+        trial: The number of the trial.
+        name: Its name, such as `tuned (trial 7)`.
+        on_front: Whether no other finalist dominates it, by the seeds of the choice.
+        phase: `tuning`, `selection` or `test`; only test values are results.
+        runs: Number of runs with every objective.
+        planned: Number of planned runs.
+        means: The mean of each objective with its interval, by name; null without runs.
+    """
+
+    trial: int
+    name: str
+    on_front: bool
+    phase: str
+    runs: int
+    planned: int
+    means: dict[str, Estimate | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BestTrialOfSweep(Displayed):
     """The best trial of a sweep, or the trial that was named, with its scores and hyperparameters.
 
@@ -123,6 +148,7 @@ class BestTrialOfSweep(Displayed):
         optimism: How much better its mean tuning score is than its mean test score: the first minus
             the second, or the reverse where lower is better. Null without test scores, and for a
             trial that was not selected.
+        front: The objectives of each finalist in each phase, with several objectives; empty with one.
         improvement: The probability that a test run of the winner beats one of the default
             configuration; null without test scores, and for a trial that was not selected.
         format: The form of `text`; null if none was requested.
@@ -145,6 +171,7 @@ class BestTrialOfSweep(Displayed):
     scores: tuple[PhaseScores, ...]
     optimism: Interval | None
     improvement: Interval | None
+    front: tuple[FrontRow, ...]
     format: str | None
     text: str | None
     file: Path | None
@@ -217,11 +244,28 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
         scores=scores,
         optimism=optimism,
         improvement=improvement,
+        front=tuple(_front_rows(sweep, context)),
         format=None if request.form is None else str(request.form),
         text=text,
         file=target,
         next=tuple(_next(request, trial, workspace)),
     )
+
+
+def _front_rows(sweep: SweepEvidence, context: ReportContext) -> Iterator[FrontRow]:
+    """The objectives of each finalist in each phase; nothing with one objective."""
+    if sweep.front is None:
+        return
+    for values in policy_values(sweep.front, PHASES, context):
+        yield FrontRow(
+            trial=values.policy.trial,
+            name=values.policy.name,
+            on_front=values.policy.on_front,
+            phase=values.phase,
+            runs=values.n,
+            planned=values.planned,
+            means=dict(zip(sweep.front.objectives, values.means, strict=True)),
+        )
 
 
 def _check_is_sweep(name: str, workspace: Workspace) -> None:
