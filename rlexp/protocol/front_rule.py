@@ -147,9 +147,10 @@ def read_rule(value: Any, objectives: Sequence[str], minimised: Collection[str] 
     elif isinstance(value, Mapping) and len(value) == 1 and set(value) <= {WEIGHTS, CONSTRAINT}:
         ((kind, given),) = value.items()
         numbers = _numbers(given, f"{KEY}.{kind}", objectives)
-        _check_weights(numbers, objectives) if kind == WEIGHTS else _check_bounds(
-            numbers, objectives
-        )
+        if kind == WEIGHTS:
+            _check_weights(numbers, objectives)
+        else:
+            _check_bounds(numbers, objectives)
     else:
         raise ConfigError(
             f"{KEY}={value} is no rule of a choice: write {FORMS}",

@@ -45,7 +45,7 @@ from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, RECORDED_OBJECTIVES, Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
@@ -426,17 +426,19 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
 
 
 def _check_direction(requested: Experiment, workspace: Workspace) -> None:
-    """Refuse a new sweep that minimises the score by the name of its objective.
+    """Refuse a new sweep with an objective of which it is not said which direction is better.
 
-    An older sweep with this objective goes on as it began.
+    That is a measure without a declaration beside other objectives, and the score that is minimised by the
+    name of its objective. An older sweep goes on as it began.
 
     Raises:
         ConfigError: The direction is to be declared with the measure.
     """
     plan = None if requested.sweep is None else requested.sweep.plan
-    if plan is None or LOWEST_SCORE not in plan.objectives:
+    if plan is None or workspace.layout.experiment(requested.name).definition.exists():
         return
-    if workspace.layout.experiment(requested.name).definition.exists():
+    _check_declared(plan.objectives, requested.default)
+    if LOWEST_SCORE not in plan.objectives:
         return
     budget = requested.default.budget
     declare, reach = "environment.measures.{}.direction=minimise", "sweep.objective={}"
@@ -453,6 +455,21 @@ def _check_direction(requested: Experiment, workspace: Workspace) -> None:
         key="sweep.objective",
         allowed=OBJECTIVES,
     )
+
+
+def _check_declared(objectives: Sequence[str], default: Configuration) -> None:
+    """Refuse several objectives of which one is a measure that nobody has declared.
+
+    Raises:
+        ConfigError: Nothing says whether lower values of a measure are better.
+    """
+    for name in objectives if len(objectives) > 1 else ():
+        if name not in RECORDED_OBJECTIVES and name not in default.measures:
+            raise ConfigError(
+                f"sweep.objective={name}: nothing says whether lower values are better, and a front needs "
+                f"it: write 'environment.measures={{{name}: {{direction: minimise}}}}', or maximise",
+                key="sweep.objective",
+            )
 
 
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:

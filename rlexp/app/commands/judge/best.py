@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rlexp.app.commands.judge.best_front import FrontRow, front_rows
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords, sections_of, value_at
 from rlexp.app.execution.import_permission import check_imports, permission_for
@@ -30,11 +31,9 @@ from rlexp.config.report_settings import read_report
 from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, RecordError
 from rlexp.exchange.exporters.zoo_settings import zoo_algorithm, zoo_entry
-from rlexp.metrics.estimate import Estimate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.selection import DEFAULT
-from rlexp.reports.analysis.front_values import PHASES, policy_values
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.sweep_tables import by_number, range_in_words
@@ -104,29 +103,6 @@ class ParameterRow:
     searched: str
     default: Any
     value: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontRow:
-    """The objectives of a finalist of a sweep of several objectives, in one phase.
-
-    Attributes:
-        trial: The number of the trial.
-        name: Its name, such as `tuned (trial 7)`.
-        on_front: Whether no other finalist dominates it, by the seeds of the choice.
-        phase: `tuning`, `selection` or `test`; only test values are results.
-        runs: Number of runs with every objective.
-        planned: Number of planned runs.
-        means: The mean of each objective with its interval, by name; null without runs.
-    """
-
-    trial: int
-    name: str
-    on_front: bool
-    phase: str
-    runs: int
-    planned: int
-    means: dict[str, Estimate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,28 +220,12 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
         scores=scores,
         optimism=optimism,
         improvement=improvement,
-        front=tuple(_front_rows(sweep, context)),
+        front=tuple(front_rows(sweep, context)),
         format=None if request.form is None else str(request.form),
         text=text,
         file=target,
         next=tuple(_next(request, trial, workspace)),
     )
-
-
-def _front_rows(sweep: SweepEvidence, context: ReportContext) -> Iterator[FrontRow]:
-    """The objectives of each finalist in each phase; nothing with one objective."""
-    if sweep.front is None:
-        return
-    for values in policy_values(sweep.front, PHASES, context):
-        yield FrontRow(
-            trial=values.policy.trial,
-            name=values.policy.name,
-            on_front=values.policy.on_front,
-            phase=values.phase,
-            runs=values.n,
-            planned=values.planned,
-            means=dict(zip(sweep.front.objectives, values.means, strict=True)),
-        )
 
 
 def _check_is_sweep(name: str, workspace: Workspace) -> None:
