@@ -1,6 +1,6 @@
 """A sweep over the weights of a vector reward: trials learn other weighted sums, and are compared by returns."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rlexp.config.overrides import format_override
@@ -12,7 +12,9 @@ from rlexp.protocol.sweep import RECORDED_OBJECTIVES, SweepPlan
 WEIGHTS = "environment.weights"
 
 
-def words_for_weights(settings: Mapping[str, Any], space: Space, plan: SweepPlan) -> list[str]:
+def words_for_weights(
+    settings: Mapping[str, Any], space: Space, plan: SweepPlan, keys: Collection[str]
+) -> list[str]:
     """The further words of a sweep that searches the weights of a vector reward.
 
     All trials get one name of the task, because the default name holds the weights. The score becomes the
@@ -22,6 +24,7 @@ def words_for_weights(settings: Mapping[str, Any], space: Space, plan: SweepPlan
         settings: The default configuration.
         space: The search space.
         plan: The settings of the search.
+        keys: The keys that the command sets.
 
     Returns:
         No word for a sweep that searches no weights, or that sets both itself.
@@ -45,6 +48,12 @@ def words_for_weights(settings: Mapping[str, Any], space: Space, plan: SweepPlan
     if environment.get("name") is None:
         words.append(format_override("environment.name", environment["id"]))
     if budget["score"] in SCORE_RULES:
+        if "budget.score" in keys:
+            raise ConfigError(
+                f"{WEIGHTS} is searched, and budget.score={budget['score']} depends on the weights: leave it "
+                f"out, or write budget.score={plan.objectives[0]}",
+                key="budget.score",
+            )
         words.append(format_override("budget.score", plan.objectives[0]))
     return words
 

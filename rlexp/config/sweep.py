@@ -213,7 +213,8 @@ def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> S
     tuner, pruner = (_plug_in(base, group, folder) for group in ("tuner", "pruner"))
     plan = _sweep_plan(base)
     configurations, space = _search_space(base, complete, sorted_overrides, folder)
-    if further := words_for_weights(configurations.base.of_a_run, space, plan):
+    fixed, plain = sorted_overrides.fixed, configurations.base.of_a_run
+    if further := words_for_weights(plain, space, plan, fixed):
         return compose_sweep(name, [*overrides, *further], folder)
     return SweepRequest(
         plain=configurations.base.of_a_run,

@@ -127,10 +127,11 @@ def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
         interval = f" {ends(mean, mean.digits)}" if possible(mean) else ""
         return f"{format_number(mean.estimate, mean.digits)}{interval}"
 
-    if not result.front:
+    front = result.front
+    if front is None or not front.policies:
         return
     # The phases of a policy follow each other, so that the last one with runs stays.
-    last = {row.name: row for row in result.front if row.runs and row.on_front}
+    last = {row.name: row for row in front.policies if row.runs and row.on_front}
     rows = [
         {
             "front": row.name,
@@ -140,8 +141,7 @@ def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
         for row in last.values()
     ]
     console.line()
-    objectives = list(result.front[0].means)
-    console.table(rows, ["front", "seeds", *objectives])
+    console.table(rows, ["front", "seeds", *front.objectives])
     if any(row.phase != "test" for row in last.values()):
         console.line("Values on tuning and selection seeds chose the front, and are no results.")
 

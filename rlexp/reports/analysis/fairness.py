@@ -230,9 +230,16 @@ CRITERIA = (
 )
 
 
+def _searched_keys(evidence: Evidence) -> set[str]:
+    """What a sweep searched, in a report about it alone: trials differ there by design."""
+    sweeps = evidence.sweeps if len(evidence.experiments) == 1 else ()
+    return {key for sweep in sweeps for key in sweep.definition.space.keys}
+
+
 def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
     """Notices about differing facts of one criterion, each with the tasks concerned."""
     where: dict[str, list[str]] = {}
+    searched = _searched_keys(evidence)
     for task in evidence.tasks:
         # Runs without a recorded fact (imported ones) are no evidence of a difference.
         facts_by_label = {
@@ -246,6 +253,7 @@ def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
                 for facts in label_facts
                 for name in facts
             }
+            - searched
         ):
             values = {
                 k: sorted({f.get(name, "unset") for f in label_facts})

@@ -69,7 +69,7 @@ def report_of(sweep: StoredSweep) -> ReportDocument:
 
 def blocks_of(sweep: StoredSweep, kind: type) -> dict[str, Any]:
     """The blocks of one kind in the report, by name."""
-    every = [block for part in report_of(sweep).parts for block in part.blocks]
+    every: list[Any] = [block for part in report_of(sweep).parts for block in part.blocks]
     return {block.name: block for block in every if isinstance(block, kind)}
 
 
@@ -330,10 +330,13 @@ def test_every_reader_takes_the_front(stored: StoredSweep) -> None:
     assert front is not None
     status = give_json(folder, "experiment-details", "show", "made_up")["sweep"]["front"]
     assert (list(front.numbers), True) == (status["trials"], status["frozen"])
-    rows = give_json(folder, "best", "best", "made_up")["front"]
+    rows = give_json(folder, "best", "best", "made_up")["front"]["policies"]
     table = blocks_of(stored, Table)["front-policies"].rows
     assert [row[5].estimate for row in table] == [r["means"]["score"]["estimate"] for r in rows]
-    assert len(rows) == len(best("made_up", workspace=folder).front)
+    of_api = best("made_up", workspace=folder).front
+    assert of_api is not None
+    volumes = {v.phase: v.of_means for v in of_api.hypervolumes}
+    assert volumes == {row[0]: row[2] for row in blocks_of(stored, Table)["front-volumes"].rows}
     assert "Front: " in typed(folder, "show", "made_up").out
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rlexp.app.commands.judge.best_front import FrontRow, front_rows
+from rlexp.app.commands.judge.best_front import FrontOfSweep, front_of_sweep
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import ConfigurationWords, sections_of, value_at
 from rlexp.app.execution.import_permission import check_imports, permission_for
@@ -124,7 +124,7 @@ class BestTrialOfSweep(Displayed):
         optimism: How much better its mean tuning score is than its mean test score: the first minus
             the second, or the reverse where lower is better. Null without test scores, and for a
             trial that was not selected.
-        front: The objectives of each finalist in each phase, with several objectives; empty with one.
+        front: The front of several objectives; null with one objective, and before a complete trial.
         improvement: The probability that a test run of the winner beats one of the default
             configuration; null without test scores, and for a trial that was not selected.
         format: The form of `text`; null if none was requested.
@@ -147,7 +147,7 @@ class BestTrialOfSweep(Displayed):
     scores: tuple[PhaseScores, ...]
     optimism: Interval | None
     improvement: Interval | None
-    front: tuple[FrontRow, ...]
+    front: FrontOfSweep | None
     format: str | None
     text: str | None
     file: Path | None
@@ -220,7 +220,7 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
         scores=scores,
         optimism=optimism,
         improvement=improvement,
-        front=tuple(front_rows(sweep, context)),
+        front=front_of_sweep(sweep, context),
         format=None if request.form is None else str(request.form),
         text=text,
         file=target,
