@@ -54,8 +54,8 @@ def test_objectives_that_depend_on_the_weights_are_refused(tmp_path: Path) -> No
         assert 2 == answer.code
         assert "'sweep.objective=[return/gain,return/saving]'" in answer.err
         assert 1 == len(answer.err.strip().splitlines())
-    answer = typed(folder, "sweep", *TRADE, *SWEEP, "budget.score=best")
-    assert (2, True) == (answer.code, "budget.score=best depends on the weights" in answer.err)
+    answer = typed(folder, "sweep", *TRADE, *SWEEP, "budget.score=auc")
+    assert (2, True) == (answer.code, "budget.score=auc depends on the weights" in answer.err)
     assert not (folder / "runs").exists()
 
 
