@@ -54,8 +54,8 @@ def test_objectives_that_depend_on_the_weights_are_refused(tmp_path: Path) -> No
         assert 2 == answer.code
         assert "'sweep.objective=[return/gain,return/saving]'" in answer.err
         assert 1 == len(answer.err.strip().splitlines())
-    answer = typed(folder, "sweep", *TRADE, *SWEEP, "budget.score=auc")
-    assert (2, True) == (answer.code, "budget.score=auc depends on the weights" in answer.err)
+    answer = typed(folder, "sweep", *TRADE, *SWEEP, "budget.score=final")
+    assert (2, True) == (answer.code, "budget.score=final depends on the weights" in answer.err)
     assert not (folder / "runs").exists()
 
 
@@ -68,3 +68,22 @@ def test_an_objective_that_the_task_does_not_report_is_refused(tmp_path: Path) -
     answer = typed(folder, "sweep", *TRADE, *last_words(*words, objective), luck)
     assert 2 == answer.code
     assert "sweep.objective=return/luck: an episode of Trade-v0 reports the measures" in answer.err
+
+
+def test_a_sweep_over_weights_dives_for_treasure(tmp_path: Path) -> None:
+    """A task of MO-Gymnasium is swept over its weights; `make test-suites` installs it."""
+    pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")
+    words = (
+        *("environment=deep_sea_treasure", "algorithm=ppo", "algorithm.n_steps=64", "tuner=grid"),
+        *("budget.steps=128", "budget.evaluation_every=null", "budget.final_episodes=2"),
+        *("environment.weights=[1,0],[0,1]", "sweep.objective=[return/treasure,return/time]"),
+        *("sweep.allocation=fixed", "sweep.choose=knee", "seeds.tuning=1", "seeds.selection=1"),
+        *("seeds.test=2", "executor.workers=1", "experiment=dive"),
+    )
+    give(tmp_path, "sweep", *words)
+    front = give_json(tmp_path, "best", "best", "dive")["front"]
+    tested = [row for row in front["policies"] if row["phase"] == "test" and row["on_front"]]
+    assert tested
+    assert all(row["runs"] == 2 and row["means"]["return/time"]["estimate"] < 0 for row in tested)
+    assert {"tuning", "selection", "test"} == {u["phase"] for u in front["utilities"]}
+    assert min(v["of_means"] for v in front["hypervolumes"]) > 0
