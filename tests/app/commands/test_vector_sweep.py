@@ -70,6 +70,8 @@ def test_an_objective_that_the_task_does_not_report_is_refused(tmp_path: Path) -
     assert "sweep.objective=return/luck: an episode of Trade-v0 reports the measures" in answer.err
 
 
+# MO-Gymnasium declares rewards as rounded 32-bit numbers.
+@pytest.mark.filterwarnings("ignore:.*precision lowered by casting:UserWarning")
 def test_a_sweep_over_weights_dives_for_treasure(tmp_path: Path) -> None:
     """A task of MO-Gymnasium is swept over its weights; `make test-suites` installs it."""
     pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")

@@ -67,7 +67,7 @@ def report_of(sweep: StoredSweep) -> ReportDocument:
     return make_report(evidence, parts)
 
 
-def blocks_of(sweep: StoredSweep, kind: type) -> dict[str, Any]:
+def blocks_of(sweep: StoredSweep, kind: type[Any]) -> dict[str, Any]:
     """The blocks of one kind in the report, by name."""
     every: list[Any] = [block for part in report_of(sweep).parts for block in part.blocks]
     return {block.name: block for block in every if isinstance(block, kind)}
