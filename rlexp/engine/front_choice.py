@@ -74,17 +74,22 @@ def searched_merits(
 
 
 def hypervolumes(
-    entries: Sequence[TrialProgress], question: SearchProblem
+    entries: Sequence[TrialProgress], question: SearchProblem, reference: Sequence[float]
 ) -> tuple[float | None, ...]:
-    """The hypervolume of the trials up to each one; None before the first complete trial."""
-    point = reference_point(entries, question)
+    """The hypervolume of the trials up to each one; None before the first complete trial.
+
+    Args:
+        entries: The trials.
+        question: The settings of the search.
+        reference: The reference point, greater is better.
+    """
     volumes: list[float | None] = []
     front: list[tuple[float, ...]] = []
     for merits in searched_merits(entries, question):
         if merits is not None:
             grown = [*front, merits]
             front = [grown[position] for position in front_of(grown)]
-        volumes.append(None if point is None or not front else hypervolume(front, point[0]))
+        volumes.append(hypervolume(front, reference) if front else None)
     return tuple(volumes)
 
 

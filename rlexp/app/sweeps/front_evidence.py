@@ -35,16 +35,19 @@ def read_front(
     if found is None:
         return None
     objectives, plan = question.objectives, question.plan
+    point = found[0] if chosen is None else chosen.oriented(chosen.reference)
     searched = dict(enumerate(searched_merits(entries, question)))
     return FrontEvidence(
         objectives=objectives.names,
         minimised=frozenset(n for n in objectives.names if n in objectives.minimised),
-        reference=objectives.oriented(found[0]) if chosen is None else chosen.reference,
+        reference=objectives.oriented(point),
         reference_rule=found[1] if chosen is None else chosen.reference_rule,
         frozen=chosen is not None,
         searched={n: objectives.oriented(m) for n, m in searched.items() if m is not None},
         searched_seeds=question.screened_seeds,
-        volumes={n: v for n, v in enumerate(hypervolumes(entries, question)) if v is not None},
+        volumes={
+            n: v for n, v in enumerate(hypervolumes(entries, question, point)) if v is not None
+        },
         policies=tuple(_policies(sweeping, records)),
         known={name: _known(name, experiment) for name in objectives.names},
         weights=plan.utility_weights,

@@ -210,13 +210,14 @@ def front_status(sweeping: SweepSource) -> FrontStatus | None:
         return None
     chosen = None if sweeping.selection is None else sweeping.selection.front
     objectives = question.objectives
+    point = found[0] if chosen is None else chosen.oriented(chosen.reference)
     candidates = [] if chosen is not None else sweeping.finalists()
     values = [merits for merits in searched_merits(entries, question) if merits is not None]
     return FrontStatus(
         objectives=objectives.names,
         trials=tuple(sorted(c.number for c in candidates)) if chosen is None else chosen.numbers,
-        reference=objectives.oriented(found[0]),
-        hypervolume=hypervolume(values, found[0]),
+        reference=objectives.oriented(point),
+        hypervolume=hypervolume(values, point),
         frozen=chosen is not None,
     )
 

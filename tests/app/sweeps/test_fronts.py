@@ -314,6 +314,14 @@ def test_a_measure_without_a_direction_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_hours_are_planned_for_one_objective(tmp_path: Path) -> None:
+    """`rlexp plan --hours` rests on searches for one best score, and refuses a front in one line."""
+    words = front_sweep(tmp_path).words
+    answer = typed(tmp_path, "plan", "--hours", "2", "--no-probe", *words)
+    assert (2, 1) == (answer.code, len(answer.err.strip().splitlines()))
+    assert "--hours plans a search for the best score, and sweep.objective names 2" in answer.err
+
+
 def test_every_reader_takes_the_front(stored: StoredSweep) -> None:
     """Status, show, best and report give the front as text and as JSON, with the same numbers."""
     folder = stored.study.folder
