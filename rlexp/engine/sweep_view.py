@@ -86,21 +86,25 @@ class FrontStatus:
         objectives: The names of the objectives.
         trials: The trials of the front: by tuning seeds so far, or those that the choice wrote down.
         reference: The point from which the hypervolume is measured, in units of the objectives.
-        hypervolume: The hypervolume of all trials so far, on the seeds on which every trial runs.
+        hypervolume: The hypervolume of all trials so far, on the seeds on which every trial runs; None
+            where immense values have no finite one.
         frozen: Whether the choice was made, after which nothing of this changes.
     """
 
     objectives: tuple[str, ...]
     trials: tuple[int, ...]
     reference: tuple[float, ...]
-    hypervolume: float
+    hypervolume: float | None
     frozen: bool
 
     @property
     def text(self) -> str:
         """The number of its trials and the hypervolume, in words."""
         count = format_count(len(self.trials), "trial")
-        return f"front of {count}, hypervolume {format_score(self.hypervolume)}"
+        volume = self.hypervolume
+        return f"front of {count}" + (
+            "" if volume is None else f", hypervolume {format_score(volume)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Reads the front of a sweep of several objectives from its records, as evidence for a report."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from rlexp.engine.front_choice import hypervolumes, reference_point, searched_merits
@@ -46,7 +47,9 @@ def read_front(
         searched={n: objectives.oriented(m) for n, m in searched.items() if m is not None},
         searched_seeds=question.screened_seeds,
         volumes={
-            n: v for n, v in enumerate(hypervolumes(entries, question, point)) if v is not None
+            n: v
+            for n, v in enumerate(hypervolumes(entries, question, point))
+            if v is not None and isfinite(v)
         },
         policies=tuple(_policies(sweeping, records)),
         known={name: _known(name, experiment) for name in objectives.names},

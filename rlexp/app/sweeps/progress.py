@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import cycle, islice
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -213,11 +213,12 @@ def front_status(sweeping: SweepSource) -> FrontStatus | None:
     point = found[0] if chosen is None else chosen.oriented(chosen.reference)
     candidates = [] if chosen is not None else sweeping.finalists()
     values = [merits for merits in searched_merits(entries, question) if merits is not None]
+    volume = hypervolume(values, point)
     return FrontStatus(
         objectives=objectives.names,
         trials=tuple(sorted(c.number for c in candidates)) if chosen is None else chosen.numbers,
         reference=objectives.oriented(point),
-        hypervolume=hypervolume(values, point),
+        hypervolume=volume if isfinite(volume) else None,
         frozen=chosen is not None,
     )
 

@@ -129,10 +129,15 @@ def front_volumes(front: FrontEvidence, report: ReportContext) -> Iterator[Front
         yield FrontVolume(
             phase=phase,
             policies=len(runs),
-            of_means=hypervolume(means, reference),
+            of_means=_finite(hypervolume(means, reference)),
             # A volume is not negative.
             by_seed=_estimate(volumes, report, (0.0, None)),
         )
+
+
+def _finite(volume: float) -> float | None:
+    """The volume; None where a product of immense values overflows."""
+    return volume if isfinite(volume) else None
 
 
 def common_seeds(front: FrontEvidence, phase: str) -> list[int]:

@@ -114,7 +114,7 @@ def _trials_picture(
     """Every trial by its values on the seeds on which every trial runs."""
     evidence, (a, b) = report.evidence, pair
     kinds: dict[str, list[int]] = {}
-    for trial in sweep.trials:
+    for trial in sorted(sweep.trials, key=lambda t: t.number):
         if trial.number in front.searched:
             kinds.setdefault(trial_kind(trial, sweep), []).append(trial.number)
     x, y = _axes(front, pair)
