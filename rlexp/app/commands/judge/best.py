@@ -343,11 +343,13 @@ def _before_selection(
 
 def _rejected(trial: ChosenTrial, sweep: SweepEvidence) -> str:
     """What to know of a trial that the sweep did not select."""
-    tested = (
-        "It is the default configuration, which is tested beside the winner."
-        if trial.number == DEFAULT
-        else "It has no test scores, and its other scores are no result."
-    )
+    selection = sweep.selection
+    tested = "It has no test scores, and its other scores are no result."
+    if trial.number == DEFAULT:
+        tested = "It is the default configuration, which is tested beside the winner."
+    elif selection is not None and trial.number in selection.tested:
+        whose = "a policy of the front" if selection.front else "the winner's rival"
+        tested = f"It is {whose}, which is tested beside the winner."
     return (
         f"Trial {trial.number} was not selected: {trial.paths.name} selected trial {_winner(sweep)}. "
         f"{tested}{_remarks(trial, sweep)}"
