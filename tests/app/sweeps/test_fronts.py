@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import give_json, typed
 from front_samples import energy_of, front_sweep, score_of
+from last_words import last_words
 from quick_parts import quick_parts
 from stored_sweeps import StoredSweep
 
@@ -316,7 +317,7 @@ def test_a_measure_without_a_direction_is_refused(tmp_path: Path) -> None:
 
 def test_hours_are_planned_for_one_objective(tmp_path: Path) -> None:
     """`rlexp plan --hours` rests on searches for one best score, and refuses a front in one line."""
-    words = front_sweep(tmp_path).words
+    words = last_words(*front_sweep(tmp_path).words, "sweep.objective=[score,auc]")
     answer = typed(tmp_path, "plan", "--hours", "2", "--no-probe", *words)
     assert (2, 1) == (answer.code, len(answer.err.strip().splitlines()))
     assert "--hours plans a search for the best score, and sweep.objective names 2" in answer.err
