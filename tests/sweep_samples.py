@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 from evidence_samples import CARTPOLE, STEPS, configured, evidence, of_scores, scored
@@ -283,6 +284,11 @@ def front_policy(number: int, name: str, *, on_front: bool = True) -> FrontPolic
             "selection": {0: base},
             "test": {s: (base[0] - s, base[1] + 2 * s) for s in (0, 2)},
         },
+        whole={
+            "tuning": (base[0] + 0.5, base[1] + 0.5),
+            "selection": base,
+            "test": (base[0] - 1, base[1] + 2),
+        },
         planned={"tuning": 2, "selection": 1, "test": 3},
         chosen_by=base,
     )
@@ -322,9 +328,14 @@ def several_objectives() -> Evidence:
 
 def odd_front() -> Evidence:
     """A front without runs on test seeds, one of immense values, and one of three objectives."""
-    immense = replace(front_policy(2, "trial 2"), values={"tuning": {0: (1e99, -1e99)}})
+    point = (1e99, -1e99)
+    immense = replace(
+        front_policy(2, "trial 2"), values={"tuning": {0: point}}, whole={"tuning": point}
+    )
+    no_spread = replace(front_policy(2, "trial 2"), values={"test": {0: (1.0, nan)}}, whole={})
     fronts = [
         front_evidence(policies=()),
+        front_evidence(policies=(no_spread,)),
         front_evidence(policies=(immense,), frozen=False, volumes={}),
         front_evidence(
             objectives=("score", "energy", "time"),
@@ -334,6 +345,7 @@ def odd_front() -> Evidence:
                 replace(
                     front_policy(0, "default (trial 0)"),
                     values={"test": {0: (1e160, -1e160, 1e160)}},
+                    whole={"test": (1e160, -1e160, 1e160)},
                     chosen_by=(1.0, 1.0, 1.0),
                 ),
             ),

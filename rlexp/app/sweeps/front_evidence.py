@@ -1,10 +1,11 @@
 """Reads the front of a sweep of several objectives from its records, as evidence for a report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from rlexp.engine.front_choice import hypervolumes, reference_point, searched_merits
+from rlexp.engine.objectives import Objectives
 from rlexp.engine.sweep_source import SweepSource
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.measures import known_values
@@ -71,14 +72,16 @@ def _policies(sweeping: SweepSource, records: Mapping[str, RunRecord]) -> list[F
         numbers, winner = [f.number for f in selection.finalists], selection.winner
     policies = []
     for number in sorted({*numbers, DEFAULT} & set(sweeping.configurations)):
-        values = {p: _vectors(number, p, sweeping, records) for p in Phase}
+        runs = {p: _ended(number, p, sweeping, records) for p in Phase}
+        whole = {p: objectives.values(each) if each else None for p, each in runs.items()}
         compared = members.get(number, ranked[number].values if number in ranked else ())
         policies.append(
             FrontPolicy(
                 trial=number,
                 name=configuration_name(number, winner),
                 on_front=number in members,
-                values={str(phase): vectors for phase, vectors in values.items() if vectors},
+                values={str(p): _vectors(each, objectives) for p, each in runs.items() if each},
+                whole={str(p): vector for p, vector in whole.items() if vector is not None},
                 planned={str(p): len(_planned(number, p, sweeping)) for p in Phase},
                 chosen_by=compared or (float("nan"),) * len(objectives.names),
             )
@@ -97,16 +100,20 @@ def _planned(number: int, phase: Phase, sweeping: SweepSource) -> list[int]:
     return list(sweeping.seeds.seeds(phase))
 
 
-def _vectors(
+def _ended(
     number: int, phase: Phase, sweeping: SweepSource, records: Mapping[str, RunRecord]
-) -> dict[int, Vector]:
-    """The objectives of each run of a trial in a phase that has all of them, by seed."""
+) -> list[RunRecord]:
+    """The runs of a trial in a phase that have a score and every objective, in order of their seeds."""
     if not _planned(number, phase, sweeping):
-        return {}
+        return []
     ended = [records[s.id] for s in sweeping.runs_of(number, phase) if s.id in records]
     objectives = sweeping.search.question.objectives
-    # A run that has failed has no score; the objective `spread` is none of a single run.
-    vectors = {r.spec.seed: objectives.values([r]) for r in ended if r.score is not None}
+    return [r for r in ended if r.score is not None and objectives.of_run(r) is not None]
+
+
+def _vectors(records: Sequence[RunRecord], objectives: Objectives) -> dict[int, Vector]:
+    """The objectives of each run, by seed."""
+    vectors = {record.spec.seed: objectives.of_run(record) for record in records}
     return {seed: vector for seed, vector in vectors.items() if vector is not None}
 
 

@@ -118,11 +118,9 @@ def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
 def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
     """The policies of the front: each objective in the last phase in which the policy has runs."""
     from rlexp.metrics.estimate_text import ends, possible
-    from rlexp.text import format_number
+    from rlexp.text import format_number, format_score
 
-    def shown(mean: "Estimate | None") -> str | None:
-        if mean is None:
-            return None
+    def shown(mean: "Estimate") -> str:
         # The runs of few seeds would not fit beside several objectives; the report has them.
         interval = f" {ends(mean, mean.digits)}" if possible(mean) else ""
         return f"{format_number(mean.estimate, mean.digits)}{interval}"
@@ -136,7 +134,12 @@ def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
         {
             "front": row.name,
             "seeds": f"{row.runs} of {row.planned} {row.phase}",
-            **{name: shown(mean) for name, mean in row.means.items()},
+            # The spread over seeds has no mean.
+            **{
+                name: shown(mean) if mean else format_score(row.values[name])
+                for name, mean in row.means.items()
+                if mean or name in row.values
+            },
         }
         for row in last.values()
     ]

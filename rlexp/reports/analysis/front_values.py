@@ -25,7 +25,9 @@ class PolicyValues:
         phase: The phase of its runs.
         n: Number of runs that have every objective.
         planned: Number of planned runs.
-        means: The mean of each objective over these runs with its interval; None without a run.
+        means: The mean of each objective over these runs with its interval; None without a run, and for
+            the spread over seeds.
+        whole: The objectives aggregated over these runs; None without a run.
     """
 
     policy: FrontPolicy
@@ -33,12 +35,7 @@ class PolicyValues:
     n: int
     planned: int
     means: tuple[Estimate | None, ...]
-
-    @property
-    def centre(self) -> Vector | None:
-        """The means alone; None without them."""
-        values = tuple(mean.estimate for mean in self.means if mean is not None)
-        return values if len(values) == len(self.means) else None
+    whole: Vector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,8 @@ class FrontVolume:
     Attributes:
         phase: The phase.
         policies: Number of policies of the front with a run.
-        of_means: Of the means of the policies; None without runs.
+        of_means: Of the objectives of each policy, aggregated over its seeds; null where immense values have
+            no finite volume.
         by_seed: Mean over seeds of the hypervolume of the policies that were trained with the same seed,
             with its interval; its n is the number of seeds on which every policy has a run.
     """
@@ -92,6 +90,7 @@ def policy_values(
                     n=len(vectors),
                     planned=planned,
                     means=_means(vectors, front, report),
+                    whole=policy.whole.get(phase),
                 )
 
 
@@ -123,13 +122,13 @@ def front_volumes(front: FrontEvidence, report: ReportContext) -> Iterator[Front
         runs = [policy.values[phase] for policy in front.front if policy.values.get(phase)]
         if not runs:
             continue
-        means = [_mean_vector(list(each.values()), front) for each in runs]
+        whole = [policy.whole[phase] for policy in front.front if phase in policy.whole]
         seeds = common_seeds(front, phase)
         volumes = [hypervolume([front.oriented(r[s]) for r in runs], reference) for s in seeds]
         yield FrontVolume(
             phase=phase,
             policies=len(runs),
-            of_means=_finite(hypervolume(means, reference)),
+            of_means=_finite(hypervolume([front.oriented(w) for w in whole], reference)),
             # A volume is not negative.
             by_seed=_estimate(volumes, report, (0.0, None)),
         )
@@ -142,14 +141,16 @@ def _finite(volume: float) -> float | None:
 
 def common_seeds(front: FrontEvidence, phase: str) -> list[int]:
     """The seeds on which every policy of the front has all objectives."""
-    seeds = [set(policy.values.get(phase, {})) for policy in front.front]
+    seeds = [
+        # A run has no spread over seeds, and no volume.
+        {
+            seed
+            for seed, vector in policy.values.get(phase, {}).items()
+            if all(map(isfinite, vector))
+        }
+        for policy in front.front
+    ]
     return sorted(set.intersection(*seeds)) if seeds else []
-
-
-def _mean_vector(vectors: Sequence[Vector], front: FrontEvidence) -> Vector:
-    """The mean of each objective, greater is better."""
-    means = [fsum(column) / len(column) for column in zip(*vectors, strict=True)]
-    return front.oriented(means)
 
 
 def expected_utilities(front: FrontEvidence, report: ReportContext) -> Iterator[ExpectedUtility]:

@@ -16,7 +16,9 @@ class FrontPolicy:
         trial: The number of the trial.
         name: Its name, such as `tuned (trial 7)`.
         on_front: Whether it is on the front; finalists that another one dominates are not.
-        values: The objectives of each run that has all of them, by phase and seed.
+        values: The objectives of each run that has all of them, by phase and seed; NaN for the spread over
+            seeds, which no single run has.
+        whole: The objectives aggregated over these runs, by phase.
         planned: Number of planned runs by phase.
         chosen_by: The objectives that the choice compared: on selection seeds, or on tuning seeds
             where there was no choice by selection seeds.
@@ -26,6 +28,7 @@ class FrontPolicy:
     name: str
     on_front: bool
     values: Mapping[str, Mapping[int, Vector]]
+    whole: Mapping[str, Vector]
     planned: Mapping[str, int]
     chosen_by: Vector
 

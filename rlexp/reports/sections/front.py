@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite
 
 from rlexp.reports.analysis.front_values import (
     PHASES,
@@ -35,7 +36,7 @@ from rlexp.reports.evidence.fronts import FrontEvidence
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.text import format_count, format_percentage, join_names
 
-ONE_SEED, MEANS = "one seed", "mean over seeds"
+ONE_SEED = "one seed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +168,18 @@ def _policies_picture(
     report: ReportContext,
 ) -> ScatterFigure | None:
     """The policies in a phase: a small point for each seed, and the mean; None without runs."""
-    evidence, (a, b) = report.evidence, pair
-    shown = [v for v in values if v.phase == phase and v.centre is not None]
+    evidence = report.evidence
+    shown = [v for v in values if v.phase == phase and v.whole is not None]
     if not shown:
         return None
-    dots = [(v, seed, point) for v in shown for seed, point in v.policy.values[phase].items()]
-    centres = [(v, v.centre) for v in shown if v.centre is not None]
+    dots = [
+        (v, seed, point)
+        for v in shown
+        for seed, point in v.policy.values[phase].items()
+        # The spread over seeds is no number of one run.
+        if all(map(isfinite, point))
+    ]
+    centres = [(v, v.whole) for v in shown if v.whole is not None]
     x, y = _axes(front, pair)
     lost = [v for v in values if v.phase == phase and v.n < v.planned]
     silent = "".join(f" {v.policy.name} has {v.n} of {v.planned} runs." for v in lost)
@@ -182,35 +189,48 @@ def _policies_picture(
         title=sweep_title(f"Policies on {phase} seeds", sweep, evidence),
         x=x,
         y=y,
-        clouds=(
-            PointSeries(
-                label=ONE_SEED,
-                x=tuple(point[a] for _, _, point in dots),
-                y=tuple(point[b] for _, _, point in dots),
-                names=tuple(f"{v.policy.name}, {phase} seed {seed}" for v, seed, _ in dots),
-            ),
-            *_mean_clouds(centres, pair),
-        ),
+        clouds=(*_single_runs(dots, pair), *_centre_clouds(centres, pair, _over_seeds(sweep))),
         lines=_staircase(on_front, front, pair),
-        note=f"Each small point is one run. The line joins the means of the front.{silent}",
+        note=f"Each small point is one run. The line joins the front, by the {_over_seeds(sweep)}.{silent}",
     )
 
 
-def _mean_clouds(
-    centres: Sequence[tuple[PolicyValues, Sequence[float]]], pair: tuple[int, int]
+def _over_seeds(sweep: SweepEvidence) -> str:
+    """The aggregate over seeds in words (`mean over seeds`)."""
+    return f"{sweep.definition.plan.aggregate} over seeds"
+
+
+def _single_runs(
+    dots: Sequence[tuple[PolicyValues, int, Sequence[float]]], pair: tuple[int, int]
 ) -> Iterator[PointSeries]:
-    """The means: of the chosen policy, of the default configuration, and of the others."""
+    """The single runs as points; nothing without any."""
+    a, b = pair
+    if dots:
+        yield PointSeries(
+            label=ONE_SEED,
+            x=tuple(point[a] for _, _, point in dots),
+            y=tuple(point[b] for _, _, point in dots),
+            names=tuple(f"{v.policy.name}, {v.phase} seed {seed}" for v, seed, _ in dots),
+        )
+
+
+def _centre_clouds(
+    centres: Sequence[tuple[PolicyValues, Sequence[float]]], pair: tuple[int, int], others: str
+) -> Iterator[PointSeries]:
+    """The aggregates: of the chosen policy, of the default configuration, and of the others."""
     a, b = pair
     kinds: dict[str, list[tuple[PolicyValues, Sequence[float]]]] = {}
     for each, point in centres:
         role = each.policy.name.partition(" ")[0]
-        kinds.setdefault(role if role in ("tuned", "default") else MEANS, []).append((each, point))
+        kinds.setdefault(role if role in ("tuned", "default") else others, []).append(
+            (each, point)
+        )
     for kind, members in kinds.items():
         yield PointSeries(
             label=kind,
             x=tuple(point[a] for _, point in members),
             y=tuple(point[b] for _, point in members),
-            names=tuple(f"{v.policy.name}, mean of {v.n}" for v, _ in members),
+            names=tuple(f"{v.policy.name}, {others}, n = {v.n}" for v, _ in members),
         )
 
 
@@ -240,7 +260,12 @@ def _table(
 
 def _row(values: PolicyValues) -> tuple[Value, ...]:
     on_front = "yes" if values.policy.on_front else "no"
-    return (values.policy.name, on_front, values.phase, values.n, values.planned, *values.means)
+    whole = values.whole or (None,) * len(values.means)
+    # The spread over seeds has no mean.
+    cells = [
+        value if mean is None else mean for mean, value in zip(values.means, whole, strict=True)
+    ]
+    return (values.policy.name, on_front, values.phase, values.n, values.planned, *cells)
 
 
 def _volume_figure(
@@ -289,12 +314,12 @@ def _volume_table(sweep: SweepEvidence, front: FrontEvidence, report: ReportCont
         columns=(
             TableColumn(title="phase"),
             TableColumn(title="policies", digits=0),
-            TableColumn(title="of the means"),
+            TableColumn(title="of all seeds"),
             TableColumn(title="of one seed"),
             TableColumn(title="seeds", digits=0),
         ),
         rows=tuple(rows),
-        note="Of one seed: of the policies that were trained with the same seed, mean over the seeds on "
+        note=f"Of all seeds: of the {_over_seeds(sweep)} of each policy. Of one seed: of the policies that were trained with the same seed, mean over the seeds on "
         f"which every policy of the front has a run. {_reference_text(front)}",
     )
 

@@ -269,6 +269,18 @@ def test_a_finalist_with_a_failed_selection_run_is_not_on_the_front(tmp_path: Pa
     assert "3 finalists" in selection.rule
 
 
+def test_the_spread_over_seeds_is_an_objective_of_a_front(tmp_path: Path) -> None:
+    """No single run has a spread: the value over all seeds is shown, and no volume of one seed."""
+    sweep = front_sweep(tmp_path, "sweep.objective=[score,spread]", "seeds.selection=2")
+    sweep.go_on()
+    tables = blocks_of(sweep, Table)
+    tested = [row for row in tables["front-policies"].rows if row[2] == "test"]
+    # The score of a made-up run is a number of its configuration plus its seed.
+    assert {(3, 3, 1.0)} == {(row[3], row[4], row[6]) for row in tested}
+    assert [None] == [row[3] for row in tables["front-volumes"].rows if row[0] == "test"]
+    assert "1.00" in typed(tmp_path, "best", "made_up").out
+
+
 def test_two_stages_promote_by_fronts(tmp_path: Path) -> None:
     """Screened trials are promoted front by front, so that the cheapest one gets all seeds, too."""
     sweep = front_sweep(

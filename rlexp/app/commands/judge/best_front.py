@@ -28,7 +28,9 @@ class FrontRow:
         phase: `tuning`, `selection` or `test`; only test values are results.
         runs: Number of runs with every objective.
         planned: Number of planned runs.
-        means: The mean of each objective with its interval, by name; null without runs.
+        means: The mean of each objective with its interval, by name; null without runs, and for the
+            spread over seeds.
+        values: Each objective, aggregated over these runs as the search does it, by name.
     """
 
     trial: int
@@ -38,6 +40,7 @@ class FrontRow:
     runs: int
     planned: int
     means: Mapping[str, Estimate | None]
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,4 +95,5 @@ def _rows(front: FrontEvidence, context: ReportContext) -> Iterator[FrontRow]:
             runs=values.n,
             planned=values.planned,
             means=dict(zip(front.objectives, values.means, strict=True)),
+            values=dict(zip(front.objectives, values.whole or (), strict=False)),
         )
