@@ -269,6 +269,31 @@ def test_a_finalist_with_a_failed_selection_run_is_not_on_the_front(tmp_path: Pa
     assert "3 finalists" in selection.rule
 
 
+def test_a_finalist_that_another_one_dominates_on_selection_seeds_is_not_tested(
+    tmp_path: Path,
+) -> None:
+    """What looked cheap on tuning seeds and is dear on selection seeds leaves the front."""
+
+    def lucky(spec: RunSpec) -> Mapping[str, float]:
+        dear = spec.phase is Phase.SELECTION and spec.algorithm["n_epochs"] == 5
+        return {"energy": 1e6} if dear else energy_of(spec)
+
+    sweep = replace(front_sweep(tmp_path), measured=lucky)
+    sweep.go_on()
+    selection = selection_of(sweep)
+    assert selection.front is not None
+    finalists = {f.number for f in selection.finalists}
+    (left,) = finalists - set(selection.front.numbers)
+    assert 5 == read_trials(sweep.paths)[left].parameters["algorithm.n_epochs"]
+    assert not [s for s in sweep.made if s.phase is Phase.TEST and s.algorithm["n_epochs"] == 5]
+    (row,) = [
+        r
+        for r in blocks_of(sweep, Table)["front-policies"].rows
+        if r[0] == f"trial {left}" and r[2] == "selection"
+    ]
+    assert "no" == row[1]
+
+
 def test_the_spread_over_seeds_is_an_objective_of_a_front(tmp_path: Path) -> None:
     """No single run has a spread: the value over all seeds is shown, and no volume of one seed."""
     sweep = front_sweep(tmp_path, "sweep.objective=[score,spread]", "seeds.selection=2")
@@ -359,6 +384,8 @@ def test_every_reader_takes_the_front(stored: StoredSweep) -> None:
     volumes = {v.phase: v.of_means for v in of_api.hypervolumes}
     assert volumes == {row[0]: row[2] for row in blocks_of(stored, Table)["front-volumes"].rows}
     assert "Front: " in typed(folder, "show", "made_up").out
+    notices = give_json(folder, "report-files", "report", "made_up")["notices"]
+    assert any(notice["text"].startswith("The front of made_up by") for notice in notices)
 
 
 def test_every_reader_takes_a_search_in_progress(tmp_path: Path) -> None:
