@@ -59,12 +59,11 @@ class FrontRule:
         match self.kind:
             case "first":
                 return f"the best {self.objectives[0]}"
+            case "knee" if len(merits) < 3:
+                why = "because a front of fewer than three policies has no knee"
+                return f"the best {self.objectives[0]}, {why}"
             case "knee":
-                few = (
-                    "" if len(merits) > 2 else ", which a front of fewer than three does not have"
-                )
-                rest = f": the best {self.objectives[0]} decides" if few else ""
-                return f"the knee of the front{few}{rest}"
+                return "the knee of the front"
             case "weights":
                 terms = (f"{weight:g} × {name}" for name, weight in self.numbers.items())
                 return f"the best weighted sum, {' and '.join(terms)}"
