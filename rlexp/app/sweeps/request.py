@@ -27,6 +27,7 @@ from rlexp.app.execution.request import (
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
+from rlexp.app.sweeps.directions import check_directions
 from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
@@ -43,11 +44,10 @@ from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.front_rule import FIRST
-from rlexp.protocol.measures import RETURN
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, RECORDED_OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
@@ -427,53 +427,6 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
         raise words.located(error) from error
 
 
-def _check_direction(requested: Experiment, workspace: Workspace) -> None:
-    """Refuse a new sweep with an objective of which it is not said which direction is better.
-
-    That is a measure without a declaration beside other objectives, and the score that is minimised by the
-    name of its objective. An older sweep goes on as it began.
-
-    Raises:
-        ConfigError: The direction is to be declared with the measure.
-    """
-    plan = None if requested.sweep is None else requested.sweep.plan
-    if plan is None or workspace.layout.experiment(requested.name).definition.exists():
-        return
-    _check_declared(plan.objectives, requested.default)
-    if LOWEST_SCORE not in plan.objectives:
-        return
-    budget = requested.default.budget
-    declare, reach = "environment.measures.{}.direction=minimise", "sweep.objective={}"
-    words = (
-        f"report what is minimised as a measure and write {declare.format('NAME')} "
-        f"{reach.format('NAME')}"
-        if budget.quantity == RETURN
-        else f"write {declare.format(budget.score)} {reach.format('score')}"
-    )
-    raise ConfigError(
-        f"sweep.objective={LOWEST_SCORE} is of older versions: a direction is declared with a "
-        f"measure, so that comparisons have it, too; {words}",
-        code="unknown_value",
-        key="sweep.objective",
-        allowed=OBJECTIVES,
-    )
-
-
-def _check_declared(objectives: Sequence[str], default: Configuration) -> None:
-    """Refuse several objectives of which one is a measure that nobody has declared.
-
-    Raises:
-        ConfigError: Nothing says whether lower values of a measure are better.
-    """
-    for name in objectives if len(objectives) > 1 else ():
-        if name not in RECORDED_OBJECTIVES and name not in default.measures:
-            raise ConfigError(
-                f"sweep.objective={name}: nothing says whether lower values are better, and a front needs "
-                f"it: write 'environment.measures={{{name}: {{direction: minimise}}}}', or maximise",
-                key="sweep.objective",
-            )
-
-
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
     """The sweep of a definition and overrides."""
     tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
@@ -516,7 +469,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     continuation = _continuation(request, workspace) if len(tasks) == 1 else None
     continued = replace(plan, continuation=continuation)
     named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
-    _check_direction(named, workspace)
+    check_directions(named, workspace)
     named = _from_earlier(named, request, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
     return RequestedSweep(
