@@ -77,7 +77,8 @@ test-services: test-services-ready $(READY) .venv-compiled/ready
 
 # Suites of environments that cannot live beside what is in .venv: a virtual environment each, which
 # borrows everything else from there. Meta-World and gymnasium-robotics share theirs, with mujoco 3.
-SUITE_TESTS := tests/contracts/test_environments.py tests/environments tests/training/test_suites_train.py
+SUITE_TESTS := tests/contracts/test_environments.py tests/environments tests/training/test_suites_train.py \
+	tests/app/commands/test_vector_sweep.py
 METAWORLD := .venv-metaworld/ready
 MULTI_OBJECTIVE := .venv-multi-objective/ready
 $(METAWORLD): EXTRAS := metaworld,robotics

@@ -63,13 +63,15 @@ def by_epochs(spec: RunSpec) -> float:
 class StoredSweep:
     """A sweep whose runs end at once with a score, or as failed without one.
 
-    With a `cost`, the negated score is a measure of this name, and every return is 0.
+    With a `cost`, the negated score is a measure of this name, and every return is 0. `measured` gives
+    each run measures beside its returns.
     """
 
     study: Workspace
     words: Sequence[str] = WORDS
     score: Score = by_epochs
     cost: str | None = None
+    measured: Callable[[RunSpec], Mapping[str, float]] | None = None
     made: list[RunSpec] = field(default_factory=list)
     provenance: Mapping[str, Any] = field(default_factory=lambda: PROVENANCE)
 
@@ -111,13 +113,24 @@ class StoredSweep:
         attempt.log.write_text("Traceback: it broke\n")
         score = self.score(spec)
         events: list[Event] = [RunStarted(time=STARTED, attempt=1, pid=1, host="here")]
-        events += failed() if score is None else self._completed(score)
+        events += failed() if score is None else self._completed(spec, score)
         with closing(JournalWriter(attempt.journal)) as journal:
             for event in events:
                 journal.append(event)
         return paths
 
-    def _completed(self, score: float) -> list[Event]:
+    def _completed(self, spec: RunSpec, score: float) -> list[Event]:
+        if self.measured is not None:
+            means = self.measured(spec)
+            return [
+                replace(
+                    event,
+                    measures={name: (mean,) * len(event.returns) for name, mean in means.items()},
+                )
+                if isinstance(event, Evaluated)
+                else event
+                for event in completed(score)
+            ]
         return [
             replace(
                 event,

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 from evidence_samples import CARTPOLE, STEPS, configured, evidence, of_scores, scored
@@ -11,6 +12,7 @@ from samples import PRUNER, part
 from rlexp.protocol.space import Choice, Integer, Parameter, Real, Space
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.selection import Finalist, Selection
+from rlexp.reports.evidence.fronts import FrontEvidence, FrontPolicy
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.reports.evidence.sweeps import (
     ImportanceByMethod,
@@ -270,6 +272,93 @@ def minimised() -> Evidence:
     return of_sweep(sweep_evidence, tuned=TUNED, default=UNTUNED)
 
 
+def front_policy(number: int, name: str, *, on_front: bool = True) -> FrontPolicy:
+    """A policy with an energy on two tuning seeds, one selection seed and two of three test seeds."""
+    base = (100.0 * number, 10.0 * number)
+    return FrontPolicy(
+        trial=number,
+        name=name,
+        on_front=on_front,
+        values={
+            "tuning": {s: (base[0] + s, base[1] + s) for s in (0, 1)},
+            "selection": {0: base},
+            "test": {s: (base[0] - s, base[1] + 2 * s) for s in (0, 2)},
+        },
+        whole={
+            "tuning": (base[0] + 0.5, base[1] + 0.5),
+            "selection": base,
+            "test": (base[0] - 1, base[1] + 2),
+        },
+        planned={"tuning": 2, "selection": 1, "test": 3},
+        chosen_by=base,
+    )
+
+
+def front_evidence(**changes: Any) -> FrontEvidence:
+    """The front of score and energy of three policies, of which the second one was chosen."""
+    defaults: dict[str, Any] = {
+        "objectives": ("score", "energy"),
+        "minimised": frozenset({"energy"}),
+        "reference": (0.0, 60.0),
+        "reference_rule": "declared as sweep.reference_point",
+        "frozen": True,
+        "searched": {n: (100.0 * n, 10.0 * n) for n in (0, 2, 5)} | {4: (150.0, 55.0)},
+        "searched_seeds": 2,
+        "volumes": {0: 10.0, 1: 10.0, 2: 30.0, 4: 30.0, 5: 45.5},
+        "policies": (
+            front_policy(0, "default (trial 0)", on_front=False),
+            front_policy(2, "trial 2"),
+            front_policy(5, "tuned (trial 5)"),
+        ),
+        "known": {"score": {"minimum": 0.0, "maximum": 500.0}, "energy": {}},
+        "weights": None,
+        "utility": True,
+    }
+    return FrontEvidence(**{**defaults, **changes})
+
+
+def several_objectives() -> Evidence:
+    """A finished sweep of score and energy, whose second test seed failed for every policy."""
+    definition = sweep(objective=("score", "energy"), choose="knee")
+    sweep_evidence = swept_evidence(
+        front=front_evidence(), definition=definition, minimised=frozenset({"energy"})
+    )
+    return of_sweep(sweep_evidence, tuned=TUNED, default=UNTUNED)
+
+
+def odd_front() -> Evidence:
+    """A front without runs on test seeds, one of immense values, and one of three objectives."""
+    point = (1e99, -1e99)
+    immense = replace(
+        front_policy(2, "trial 2"), values={"tuning": {0: point}}, whole={"tuning": point}
+    )
+    no_spread = replace(front_policy(2, "trial 2"), values={"test": {0: (1.0, nan)}}, whole={})
+    fronts = [
+        front_evidence(policies=()),
+        front_evidence(policies=(no_spread,)),
+        front_evidence(policies=(immense,), frozen=False, volumes={}),
+        front_evidence(
+            objectives=("score", "energy", "time"),
+            reference=(0.0, 60.0, 0.0),
+            searched={0: (1.0, 2.0, 3.0)},
+            policies=(
+                replace(
+                    front_policy(0, "default (trial 0)"),
+                    values={"test": {0: (1e160, -1e160, 1e160)}},
+                    whole={"test": (1e160, -1e160, 1e160)},
+                    chosen_by=(1.0, 1.0, 1.0),
+                ),
+            ),
+            known={},
+        ),
+    ]
+    sweeps = [
+        swept_evidence(f"odd_{k}", front=front, selection=None, importances=())
+        for k, front in enumerate(fronts)
+    ]
+    return evidence([], sweeps=tuple(sweeps))
+
+
 def two_sweeps() -> Evidence:
     """Two completed sweeps; the second has a wider range and three times the steps."""
     wider = Space(
@@ -312,6 +401,8 @@ SWEEPS: Mapping[str, Callable[[], Evidence]] = {
         one_tuning_seed,
         odd_values,
         minimised,
+        several_objectives,
+        odd_front,
         two_sweeps,
         beside_untuned,
     )

@@ -133,6 +133,7 @@ def _seeds_in_words(plan: SweepOutline) -> str:
     seeds = plan.test_seeds
     # The best schedule and the best fixed configuration of a population are tested, too.
     winner = "winner, rival" if plan.tuner in POPULATIONS else "winner"
+    winner = f"front of at most {plan.finalists}" if len(plan.objective) > 1 else winner
     tests = (
         f"{winner} and default on {format_count(seeds, 'test seed')}{on_tasks}"
         if seeds

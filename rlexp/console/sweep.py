@@ -43,13 +43,15 @@ def trial_line(trial: EndedTrial) -> str:
     tasks = "" if trial.tasks is None else f" of {format_count(trial.tasks, 'task')}"
     on_seeds = "" if trial.imported else f" on {seeds}{tasks}"
     value = "" if trial.value is None else f" {format_score(trial.value)}{on_seeds}"
-    best = ", the best so far" if trial.best else ""
+    others = "".join(f", {name} {format_score(v)}" for name, v in trial.others.items())
+    # Of several objectives, the first one alone makes no trial the best.
+    best = ", the best so far" if trial.best and not trial.others else ""
     reason = f": {trial.reason}" if trial.reason else ""
     default = " (default)" if trial.number == 0 and not trial.imported else ""
     origin = f" ({trial.origin.text})" if trial.origin else ""
     parameters = f" · {format_parameters(trial.parameters)}" if trial.parameters else ""
     default = default if trial.place is None else f" ({trial.place})"
-    return f"trial {trial.number}{default}{origin} {trial.state}{value}{best}{reason}{parameters}"
+    return f"trial {trial.number}{default}{origin} {trial.state}{value}{others}{best}{reason}{parameters}"
 
 
 def status_line(sweep: SweepStatus) -> str:
@@ -62,6 +64,8 @@ def status_line(sweep: SweepStatus) -> str:
         if sweep.best
         else ""
     )
+    if sweep.front is not None:
+        best += f" · {sweep.front.text}"
     if sweep.winner is not None:
         best += f" · chosen {configuration_name(sweep.winner, sweep.winner)}"
     word = "running" if trials.running else "unfinished"

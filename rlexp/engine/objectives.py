@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, sqrt
+from math import fsum, isnan, nan, sqrt
 from statistics import median
 from typing import TypeGuard
 
@@ -56,6 +56,15 @@ class Objectives:
             return (self.combine(self.by_seed(merits)),) if merits else None
         values = [self._value(name, records) for name in self.names]
         return None if None in values else tuple(v for v in values if v is not None)
+
+    def of_run(self, record: RunRecord) -> tuple[float, ...] | None:
+        """The value of each objective of one run; None where one is missing.
+
+        NaN for `spread`, which is a number of several runs.
+        """
+        values = [nan if n == "spread" else self._of_run(n, record) for n in self.names]
+        present = [v for v in values if v is not None and (isnan(v) or _is_value(v))]
+        return tuple(present) if len(present) == len(values) else None
 
     def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
         """The values with signs such that greater is better."""

@@ -82,6 +82,19 @@ class SearchProblem:
         return 1 if self.plan.allocation == "two_stage" else self.seeds
 
     @property
+    def has_front(self) -> bool:
+        """Whether the sweep ends with a front: with several objectives, in all but older sweeps."""
+        return self.plan.choose is not None
+
+    @property
+    def reference(self) -> tuple[float, ...] | None:
+        """The declared reference point, greater is better; None where it is derived from the trials."""
+        point = self.plan.reference_point
+        if point is None:
+            return None
+        return self.objectives.oriented([point[name] for name in self.objectives.names])
+
+    @property
     def ranks(self) -> bool:
         """Whether the value of a trial is its rank among other trials."""
         return self.plan.normalisation == "ranks"

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from rlexp.engine.failure_streak import systematic_failure
+from rlexp.engine.front_choice import choose_on_front, front_finalists
 from rlexp.engine.search import Search
 from rlexp.engine.trial_state import Proposal
 from rlexp.engine.winner_choice import (
@@ -200,6 +201,15 @@ class SweepSource:
         """The trials that can win so far, best first; the first one is the incumbent."""
         return candidates(self.search.entries, self.search.question, self._candidates)
 
+    def finalists(self) -> list[WinnerCandidate]:
+        """The trials that run on selection seeds, by the trials so far."""
+        question, ranked = self.search.question, self.ranked()
+        return (
+            front_finalists(ranked, question)
+            if question.has_front
+            else finalists(ranked, question)
+        )
+
     def resume(self, proposals: Sequence[tuple[Proposal, tuple[Configuration, ...]]]) -> None:
         """Add the trials that earlier commands proposed, in the order of their numbers."""
         for proposal, configurations in proposals:
@@ -254,11 +264,11 @@ class SweepSource:
         """The runs of the finalists on selection seeds."""
         if self.until is SweepStage.SEARCH:
             return []
-        best = finalists(self.ranked(), self.search.question)
+        best = self.finalists()
         return [spec for c in best for spec in self.runs_of(c.number, Phase.SELECTION)]
 
     def _tests(self) -> list[RunSpec]:
-        """The runs of the winner, of its rival and of the default configuration on test seeds."""
+        """The runs of the winner, of its rival, of the front and of the default on test seeds."""
         if self.selection is None or self.until is not SweepStage.TEST:
             return []
         # The default configuration may have won: then its runs are made once.
@@ -368,7 +378,7 @@ class SweepSource:
         return self.ledger.find_states(configurations[0], runs)
 
     def _choose(self) -> bool:
-        ranked = finalists(self.ranked(), self.search.question)
+        ranked = self.finalists()
         if not ranked:
             self.halted = (
                 "no trial has a score on every tuning seed at the full budget, so none can win"
@@ -379,7 +389,12 @@ class SweepSource:
             c.number: [self.records[s.id] for s in self.runs_of(c.number, Phase.SELECTION)]
             for c in ranked
         }
-        selection = choose(ranked, runs, seeds, self.search.question)
+        question = self.search.question
+        selection = (
+            choose_on_front(ranked, runs, seeds, self.search.entries, question)
+            if question.has_front
+            else choose(ranked, runs, seeds, question)
+        )
         self.ledger.choose(selection)
         self.selection = selection
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlexp.records.selection import configuration_name
 from rlexp.records.trial import TrialOrigin, TrialState
-from rlexp.text import format_count
+from rlexp.text import format_count, format_score
 
 LATEST = 5
 """Trials that the status of a sweep lists."""
@@ -20,7 +20,7 @@ class EndedTrial:
     Attributes:
         number: Number of the trial.
         state: `complete`, `pruned` or `failed`.
-        value: Value of the objective in its units; None where the trial is not complete.
+        value: Value of the first objective in its units; None where the trial is not complete.
         seeds: Number of tuning seeds with a score.
         reason: Why the trial was pruned or failed.
         best: Whether the trial is the best so far. While a command runs, the line of a trial is
@@ -33,6 +33,7 @@ class EndedTrial:
         tasks: Number of tasks over which `value` and `scores` are means of normalised scores; None in a
             sweep on one task.
         place: The generation and member of a population, in words; None in other sweeps.
+        others: Value of each further objective, by name.
     """
 
     number: int
@@ -47,6 +48,7 @@ class EndedTrial:
     origin: TrialOrigin | None = None
     tasks: int | None = None
     place: str | None = None
+    others: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,35 @@ class BestTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrontStatus:
+    """The front of a sweep of several objectives.
+
+    Attributes:
+        objectives: The names of the objectives.
+        trials: The trials of the front: by tuning seeds so far, or those that the choice wrote down.
+        reference: The point from which the hypervolume is measured, in units of the objectives.
+        hypervolume: The hypervolume of all trials so far, on the seeds on which every trial runs; None
+            where immense values have no finite one.
+        frozen: Whether the choice was made, after which nothing of this changes.
+    """
+
+    objectives: tuple[str, ...]
+    trials: tuple[int, ...]
+    reference: tuple[float, ...]
+    hypervolume: float | None
+    frozen: bool
+
+    @property
+    def text(self) -> str:
+        """The number of its trials and the hypervolume, in words."""
+        count = format_count(len(self.trials), "trial")
+        volume = self.hypervolume
+        return f"front of {count}" + (
+            "" if volume is None else f", hypervolume {format_score(volume)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
     """The state of a sweep as a JSON document shows it.
 
@@ -98,6 +129,7 @@ class SweepStatus:
         seconds_left: Expected remaining time in seconds; None if unknown.
         regret_bound: At most so much could more trials gain, in units of the objective; None without
             `sweep.stop_at_regret`, and with too few trials for a bound.
+        front: The front of several objectives; None with one objective, and before a complete trial.
     """
 
     stage: str
@@ -113,6 +145,7 @@ class SweepStatus:
     limits: str
     seconds_left: float | None
     regret_bound: float | None
+    front: FrontStatus | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +166,7 @@ class SweepView:
         winner: Number of the winner; None before it is chosen.
         parameters: Values of the searched hyperparameters of the winner, or else of the best trial.
         regret_bound: At most so much could more trials gain; None without a bound.
+        front: The front of several objectives; None with one objective, and before a complete trial.
     """
 
     stage: str
@@ -148,6 +182,7 @@ class SweepView:
     winner: int | None = None
     parameters: Mapping[str, Any] | None = None
     regret_bound: float | None = None
+    front: FrontStatus | None = None
 
     def status(self, stopped: str | None = None) -> SweepStatus:
         """The state as a JSON document shows it; `stopped` is the reason why the sweep stopped."""
@@ -173,6 +208,7 @@ class SweepView:
             limits=self.limits,
             seconds_left=self.left,
             regret_bound=self.regret_bound,
+            front=self.front,
         )
 
 

@@ -10,6 +10,7 @@ from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import FIXED, SCHEDULE, Finalist, Rival, Selection
 from rlexp.records.trial import TrialState
+from rlexp.stats.pareto import by_front
 from rlexp.text import format_count
 
 
@@ -47,6 +48,8 @@ def promoted(entries: Sequence[TrialProgress], question: SearchProblem) -> list[
         return [number for _, number in complete]
     left = promotions(question, sum(map(steps_of, entries)))
     ranked = [n for _, n in sorted(complete, key=lambda item: (-item[0][0], item[1]))]
+    if question.has_front:
+        ranked = [complete[position][1] for position in by_front([v for v, _ in complete])]
     numbers = _first_whole(ranked, left, entries, question)
     # In a population, the best schedule and the best fixed configuration are compared on all seeds.
     for changing in (True, False):
@@ -106,8 +109,8 @@ def _ranked_candidates(
 def finalists(ranked: Sequence[WinnerCandidate], question: SearchProblem) -> list[WinnerCandidate]:
     """The candidates that run on selection seeds: the best ones.
 
-    With several objectives, only candidates that no other candidate dominates. In a population, the
-    best schedule and the best fixed configuration are among them.
+    With several objectives in an older sweep, only candidates that no other candidate dominates: see
+    `front_finalists` for the others. In a population, the best schedule and the best fixed configuration are among them.
     """
     if len(question.objectives.names) == 1:
         best = list(ranked[: question.plan.finalists])
@@ -200,7 +203,7 @@ def _selection_merits(
     runs: Mapping[int, Sequence[RunRecord]], seeds: int, question: SearchProblem
 ) -> dict[int, float]:
     """The first objective of each finalist with a score on all selection seeds, by number."""
-    whole = {n: r for n, r in runs.items() if _is_scored(r, seeds, question)}
+    whole = {n: r for n, r in runs.items() if is_scored(r, seeds, question)}
     if question.ranks:
         # Only whole finalists are compared: a missing run is no rank.
         objectives = question.objectives
@@ -210,7 +213,7 @@ def _selection_merits(
     return {number: merit for number, merit in by_number.items() if merit is not None}
 
 
-def _is_scored(records: Sequence[RunRecord], seeds: int, question: SearchProblem) -> bool:
+def is_scored(records: Sequence[RunRecord], seeds: int, question: SearchProblem) -> bool:
     """Whether a finalist has a score on each selection seed and task."""
     scored = sum(record.score is not None for record in records)
     return seeds > 0 and scored >= seeds * question.tasks

@@ -9,6 +9,14 @@ from annotated_types import Ge, Interval
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.earlier_sweeps import EarlierSweep
+from rlexp.protocol.front_rule import (
+    KEY,
+    REFERENCE_KEY,
+    UTILITY_KEY,
+    check_reference,
+    check_utility_weights,
+    read_rule,
+)
 from rlexp.protocol.identity import Plain, identifying, short_name
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.space import Space
@@ -31,7 +39,7 @@ Normalisation = Literal["anchors", "ranks"]
 
 LATER = (
     *("continuation", "screening_episodes", "enqueue", "warm_start", "stop_at_regret"),
-    *("normalisation", "screening_tasks"),
+    *("normalisation", "screening_tasks", "choose", "reference_point", "utility_weights"),
 )
 """Settings that older sweeps do not have; unset, they are in no record and in no definition."""
 OF_THE_COMMAND = ("trials", "full_runs", "steps", "hours", "storage")
@@ -75,6 +83,12 @@ class SweepPlan:
             that a run is better than. Null: `anchors` on several tasks; a sweep on one task has none.
         screening_tasks: Tasks on which `two_stage` screens each configuration, the first of those that
             are given; null: 1.
+        choose: The rule by which a policy of the front of several objectives is chosen (`FrontRule`);
+            null: `first`. With one objective, and in older sweeps, there is none, and no front is tested.
+        reference_point: The value of each objective from which hypervolumes are measured; null: derived
+            from the trials, by `stats.pareto.default_reference`.
+        utility_weights: Vectors of weights over which the expected utility of a front is a mean; null:
+            evenly spaced ones.
         storage: URL of a database to which the sweep is mirrored as an Optuna study; null: a
             journal file in the sweep's folder.
     """
@@ -99,6 +113,9 @@ class SweepPlan:
     stop_at_regret: Annotated[float, Interval(gt=0, lt=inf)] | None = None
     normalisation: Normalisation | None = None
     screening_tasks: Annotated[int, Ge(1)] | None = None
+    choose: str | Mapping[str, Mapping[str, float]] | None = None
+    reference_point: Mapping[str, float] | None = None
+    utility_weights: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse wrong objectives, and episodes of a screening that the allocation does not have."""
@@ -121,6 +138,28 @@ class SweepPlan:
                 f"sweep.objective names {len(self.objectives)}: leave it out, or name one objective",
                 key="sweep.stop_at_regret",
             )
+        self._check_front()
+
+    def _check_front(self) -> None:
+        """Refuse a rule, a reference point or weights that do not fit the objectives."""
+        settings = {
+            KEY: self.choose,
+            REFERENCE_KEY: self.reference_point,
+            UTILITY_KEY: self.utility_weights,
+        }
+        for key, value in settings.items():
+            if value is not None and len(self.objectives) < 2:
+                raise ConfigError(
+                    f"{key} is for a front of several objectives, and sweep.objective names only "
+                    f"{self.objectives[0]}: leave it out, or write sweep.objective=[FIRST,SECOND]",
+                    key=key,
+                )
+        if self.choose is not None:
+            read_rule(self.choose, self.objectives)
+        if self.reference_point is not None:
+            check_reference(self.reference_point, self.objectives)
+        if self.utility_weights is not None:
+            check_utility_weights(self.utility_weights, self.objectives)
 
     def _check_screening(self) -> None:
         if self.screening_episodes is not None and self.allocation != "two_stage":
@@ -153,6 +192,8 @@ class SweepPlan:
             settings["enqueue"] = [dict(parameters) for parameters in self.enqueue]
         if self.warm_start is not None:
             settings["warm_start"] = list(self.earlier)
+        if self.utility_weights is not None:
+            settings["utility_weights"] = [list(weights) for weights in self.utility_weights]
         return {k: v for k, v in settings.items() if k not in LATER or v is not None}
 
 
@@ -250,6 +291,8 @@ class Sweep:
             plan["enqueue"] = tuple(plan["enqueue"])
         if plan.get("warm_start") is not None:
             plan["warm_start"] = tuple(plan["warm_start"])
+        if plan.get("utility_weights") is not None:
+            plan["utility_weights"] = tuple(map(tuple, plan["utility_weights"]))
         return cls(
             name=mapping["name"],
             space=Space.from_plain(mapping["space"]),

@@ -1,6 +1,6 @@
 """The selection of a sweep's winner: made once, before any test run exists."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ TUNED = "tuned"
 
 
 SCHEDULE, FIXED = "best schedule", "best fixed"
-RIVALS = frozenset({SCHEDULE, FIXED})
 """Labels of the test runs of a rival."""
 
 
@@ -55,19 +54,90 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrontMember:
+    """A trial of the front: the value of each objective, in its units, aggregated over seeds.
+
+    Attributes:
+        number: The number of the trial.
+        tuning: On tuning seeds.
+        selection: On selection seeds; empty where the front is that on tuning seeds.
+    """
+
+    number: int
+    tuning: tuple[float, ...]
+    selection: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """The finalists that no other finalist dominates: all of them run on test seeds.
+
+    Attributes:
+        objectives: The names of the objectives.
+        minimised: Those whose lower values are better.
+        reference: The point from which hypervolumes are measured, in units of the objectives.
+        reference_rule: Where this point comes from, in words.
+        members: The trials of the front, in order of their numbers.
+    """
+
+    objectives: tuple[str, ...]
+    minimised: tuple[str, ...]
+    reference: tuple[float, ...]
+    reference_rule: str
+    members: tuple[FrontMember, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the trials."""
+        return tuple(member.number for member in self.members)
+
+    def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
+        """Values of the objectives with signs such that greater is better."""
+        pairs = zip(self.objectives, values, strict=True)
+        return tuple(-value if name in self.minimised else value for name, value in pairs)
+
+    @classmethod
+    def from_plain(cls, mapping: Mapping[str, Any]) -> "Front":
+        """The front of a mapping of JSON values; the inverse of `asdict`.
+
+        Raises:
+            KeyError: A field is missing.
+        """
+        return cls(
+            objectives=tuple(mapping["objectives"]),
+            minimised=tuple(mapping["minimised"]),
+            reference=tuple(map(float, mapping["reference"])),
+            reference_rule=str(mapping["reference_rule"]),
+            members=tuple(
+                FrontMember(
+                    number=int(member["number"]),
+                    tuning=tuple(map(float, member["tuning"])),
+                    selection=tuple(map(float, member["selection"])),
+                )
+                for member in mapping["members"]
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The winner, the finalists from which it was chosen, the rule, and the rival in a population."""
+    """The winner, the finalists from which it was chosen, and the rule.
+
+    A population has a rival, too, and a sweep of several objectives its front.
+    """
 
     winner: int
     finalists: tuple[Finalist, ...]
     rule: str
     rival: Rival | None = None
+    front: Front | None = None
 
     @property
     def tested(self) -> tuple[int, ...]:
         """The numbers of the trials that run on test seeds, without repetition; the default is last."""
         rivals = () if self.rival is None else (self.rival.number,)
-        others = dict.fromkeys(n for n in (self.winner, *rivals) if n != DEFAULT)
+        front = () if self.front is None else self.front.numbers
+        others = dict.fromkeys(n for n in (self.winner, *rivals, *front) if n != DEFAULT)
         return (*others, DEFAULT)
 
     def plain(self) -> dict[str, Any]:
@@ -79,7 +149,16 @@ class Selection:
             "rule": self.rule,
             "finalists": [asdict(finalist) for finalist in self.finalists],
             **rival,
+            **({} if self.front is None else {"front": asdict(self.front)}),
         }
+
+    def label(self, number: int) -> str:
+        """The label of the test runs of a trial that is not the default configuration."""
+        if number == self.winner:
+            return TUNED
+        if self.rival is not None and number == self.rival.number:
+            return self.rival.label
+        return configuration_name(number, self.winner)
 
     @classmethod
     def from_plain(cls, mapping: Mapping[str, Any]) -> "Selection":
@@ -95,6 +174,7 @@ class Selection:
             winner=mapping["winner"],
             rule=mapping["rule"],
             rival=Rival(**mapping["rival"]) if mapping.get("rival") is not None else None,
+            front=Front.from_plain(mapping["front"]) if mapping.get("front") is not None else None,
             finalists=tuple(
                 Finalist(
                     number=finalist["number"],

@@ -12,7 +12,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.ledger import Prefix
-from rlexp.records.selection import DEFAULT, TUNED, Selection
+from rlexp.records.selection import DEFAULT, Selection
 from rlexp.records.trial import TrialOrigin
 from rlexp.store.configurations import read_configuration
 from rlexp.store.files import append_line, parse_json, publish, read_file, read_json
@@ -271,8 +271,8 @@ def with_trials(
     )
     if selection is None:
         return grown
-    rivals = [] if selection.rival is None else [selection.rival.number]
-    named = [selection.winner, *rivals, *(f.number for f in selection.finalists)]
+    tested = [number for number in selection.tested if number != DEFAULT]
+    named = [selection.winner, *tested, *(f.number for f in selection.finalists)]
     if lacking := [n for n in named if n not in by_number]:
         raise RecordError(f"selection.json names trial {lacking[0]}, which is not in trials.jsonl")
     finalists = (by_number[f.number] for f in selection.finalists)
@@ -293,9 +293,7 @@ def _tested(
         if number == DEFAULT:
             yield from defaults
             continue
-        rival = selection.rival
-        label = TUNED if rival is None or number == selection.winner else rival.label
-        yield from (replace(c, label=label) for c in by_number[number])
+        yield from (replace(c, label=selection.label(number)) for c in by_number[number])
 
 
 def _continued(

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Interval
-from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.space import Space
 from rlexp.records.trial import Trial
+from rlexp.stats.pareto import crowding_distances, non_dominated_ranks
 from rlexp.tuners import Problem, Suggester
 from rlexp.tuners.generational import (
     CandidatePoint,
@@ -25,53 +24,6 @@ from rlexp.tuners.generational import (
     last_intermediate,
 )
 from rlexp.tuners.unit_cube import random_point, trial_generator
-
-
-def non_dominated_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The front of each point: 0 for points that no point dominates, 1 for the next front, etc.
-
-    A point dominates another if it is no worse in every objective and better in at least one.
-
-    Args:
-        values: Objectives, greater is better, of shape (n, objectives).
-
-    Returns:
-        The fronts, of shape (n,).
-    """
-    no_worse: NDArray[np.bool_] = np.all(values[:, None] >= values[None], axis=2)
-    # Equal points are no worse than each other, so neither of them dominates.
-    dominates = no_worse & ~no_worse.T
-    ranks = np.full(len(values), -1)
-    rank = 0
-    while (left := ranks < 0).any():
-        ranks[left & ~dominates[left].any(axis=0)] = rank
-        rank += 1
-    return ranks
-
-
-def crowding_distances(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The crowding distance of each point of one front.
-
-    It is the sum over objectives of the distance between the next smaller and the next greater
-    value, in units of the range of the front; infinite at the ends. An objective in which all
-    points are equal adds 0.
-
-    Args:
-        values: Objectives of shape (n, objectives).
-
-    Returns:
-        The distances, of shape (n,).
-    """
-    distances = np.zeros(len(values))
-    for column in values.T:
-        order = np.argsort(column, kind="stable")
-        spread = column[order[-1]] - column[order[0]]
-        if spread > 0:
-            gaps = np.full(len(column), inf)
-            gaps[1:-1] = (column[order[2:]] - column[order[:-2]]) / spread
-            distances[order] += gaps
-    return distances
-
 
 MAX_ATTEMPTS = 20
 """Draws of a child before a duplicate of the population is accepted."""

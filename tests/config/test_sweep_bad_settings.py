@@ -95,6 +95,35 @@ def folder(tmp_path: Path) -> Path:
             ["sweep.objective=[score,spread]"],
             "sweep.allocation=two_stage runs each trial on one seed first: set sweep.allocation=fixed",
         ),
+        # fronts of several objectives
+        (
+            ["sweep.choose=knee"],
+            "sweep.choose is for a front of several objectives, and sweep.objective names only score",
+        ),
+        (
+            ["sweep.reference_point={score: 0}"],
+            "sweep.reference_point is for a front of several objectives",
+        ),
+        (
+            ["sweep.objective=[score,auc]", "sweep.choose=elbow"],
+            "sweep.choose=elbow is no rule of a choice: write first, knee, {weights",
+        ),
+        (
+            ["sweep.objective=[score,auc]", "sweep.choose={weights: {score: 1}}"],
+            "sweep.choose.weights has no number for auc: give one for each objective",
+        ),
+        (
+            ["sweep.objective=[score,auc]", "sweep.choose={constraint: {cost: 1}}"],
+            "sweep.choose.constraint names cost, which sweep.objective does not",
+        ),
+        (
+            ["sweep.objective=[score,auc]", "sweep.reference_point={score: 0}"],
+            "sweep.reference_point has no number for auc",
+        ),
+        (
+            ["sweep.objective=[score,auc]", "sweep.utility_weights=[[1]]"],
+            "must be 2 weights, one for each of sweep.objective",
+        ),
         # budgets
         (
             ["sweep.steps=9999"],

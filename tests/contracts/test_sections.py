@@ -88,7 +88,7 @@ def test_a_report_has_every_section() -> None:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_part_is_named_as_its_yaml(name: str) -> None:
     """The content of a section has the name of its yaml, and a title."""
-    samples = ("typical", "swept", "grid", "grid_tested", "ablated")
+    samples = ("typical", "swept", "several_objectives", "grid", "grid_tested", "ablated")
     content = next(computed for sample in samples if (computed := part(name, sample)))
     assert content is not None
     assert name == content.name.replace("-", "_")

@@ -45,6 +45,7 @@ NOT_EXECUTED = {
 }
 """The beginnings of all commands that no test executes, with the reason."""
 SUITES = "tests/training/test_suites_train.py"
+VECTOR_SWEEP = "tests/app/commands/test_vector_sweep.py"
 CANDIDATES = "tests/app/streams/test_code_candidates.py"
 HANDED = "tests/faults/test_propose_workers.py"
 ELSEWHERE = {
@@ -62,10 +63,11 @@ ELSEWHERE = {
     "rlexp run agent=multi_input algorithm=sac environment=fetch_reach ": (SUITES, "=fetch_reach"),
     "rlexp run algorithm=sac environment=metaworld_mt10 ": (SUITES, "=metaworld_mt10"),
     "rlexp run algorithm=dqn environment=deep_sea_treasure ": (SUITES, "=deep_sea_treasure"),
+    "rlexp sweep environment=deep_sea_treasure ": (VECTOR_SWEEP, "=deep_sea_treasure"),
 }
 """Beginnings of commands that are executed elsewhere: the file that does so, and words of it.
 
-`make test-suites` trains the environments of the last three, which need packages of their own.
+`make test-suites` trains the environments of the last four, which need packages of their own.
 """
 TINY = ("budget.steps=128", "budget.evaluation_every=64", "budget.evaluation_episodes=1")
 LONGER = ("budget.steps=2048", "budget.evaluation_every=2048", "budget.evaluation_episodes=1")

@@ -13,7 +13,7 @@ from optuna.samplers.nsgaii._elite_population_selection_strategy import (
 )
 from optuna.study._multi_objective import _fast_non_domination_rank
 
-from rlexp.tuners.nsga2 import crowding_distances, non_dominated_ranks
+from rlexp.stats.pareto import crowding_distances, non_dominated_ranks
 
 values_of_two_or_three = st.integers(2, 3).flatmap(
     lambda k: st.lists(

@@ -26,8 +26,9 @@ def parameters_by_label(paths: ExperimentPaths) -> Mapping[str, str]:
         numbers[DEFAULT_LABEL] = DEFAULT
     if selection is not None and selection.winner < len(trials):
         numbers[TUNED] = selection.winner
-        if selection.rival is not None and selection.rival.number < len(trials):
-            numbers[selection.rival.label] = selection.rival.number
+        for number in selection.tested:
+            if number not in {selection.winner, DEFAULT} and number < len(trials):
+                numbers[selection.label(number)] = number
     return {label: format_parameters(_values(trials[n])) for label, n in numbers.items()}
 
 

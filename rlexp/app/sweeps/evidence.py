@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 from typing import Any
 
+from rlexp.app.sweeps.front_evidence import read_front
 from rlexp.app.sweeps.state import ReadOnlyLedger, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.failure_streak import trial_reason
@@ -64,6 +65,7 @@ def read_sweep_evidence(
         score_minimised=not sweep.tasks and experiment.default.lower_is_better,
         imported=experiment.imported is not None,
         regret_bound=None if bound is None else bound.gain,
+        front=read_front(sweeping, experiment, by_id),
     )
 
 

@@ -6,18 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import cycle, islice
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from rlexp.app.observer import Observer
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.engine.failure_streak import systematic_failure, trial_reason
+from rlexp.engine.front_choice import reference_point, searched_merits
 from rlexp.engine.objectives import Objectives
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.search import SearchProblem, promotions
 from rlexp.engine.sweep_source import SweepSource, SweepStage
-from rlexp.engine.sweep_view import EndedTrial, SweepView
+from rlexp.engine.sweep_view import EndedTrial, FrontStatus, SweepView
 from rlexp.engine.trial_state import TrialProgress, steps_of
 from rlexp.exchange.background import BackgroundMirror
 from rlexp.exchange.database import Database
@@ -29,6 +30,7 @@ from rlexp.protocol.sweep import SweepPlan, directions
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
+from rlexp.stats.pareto import hypervolume
 from rlexp.store.former_names import names_of
 from rlexp.store.layout import ExperimentPaths
 from rlexp.text import format_score
@@ -196,6 +198,28 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         winner=winner,
         parameters=None if shown is None else _whole_values(sweeping, shown),
         regret_bound=bound,
+        front=front_status(sweeping),
+    )
+
+
+def front_status(sweeping: SweepSource) -> FrontStatus | None:
+    """The front of a sweep; None with one objective, and before the first complete trial."""
+    question, entries = sweeping.search.question, sweeping.search.entries
+    found = reference_point(entries, question) if question.has_front else None
+    if found is None:
+        return None
+    chosen = None if sweeping.selection is None else sweeping.selection.front
+    objectives = question.objectives
+    point = found[0] if chosen is None else chosen.oriented(chosen.reference)
+    candidates = [] if chosen is not None else sweeping.finalists()
+    values = [merits for merits in searched_merits(entries, question) if merits is not None]
+    volume = hypervolume(values, point)
+    return FrontStatus(
+        objectives=objectives.names,
+        trials=tuple(sorted(c.number for c in candidates)) if chosen is None else chosen.numbers,
+        reference=objectives.oriented(point),
+        hypervolume=volume if isfinite(volume) else None,
+        frozen=chosen is not None,
     )
 
 
@@ -244,7 +268,14 @@ def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:
             origin=entry.proposal.origin,
             tasks=_tasks(sweeping.search.question, whole=candidate is not None),
             place=sweeping.search.place(trial.number),
+            others=_others(objectives, candidate.values if candidate else screening),
         )
+
+
+def _others(objectives: Objectives, values: Sequence[float | None]) -> dict[str, float]:
+    """The values of the objectives after the first, by name."""
+    pairs = list(zip(objectives.names, values, strict=False))[1:]
+    return {name: value for name, value in pairs if value is not None}
 
 
 def _screened_scores(entry: TrialProgress, objectives: Objectives) -> tuple[float, ...]:
@@ -315,12 +346,13 @@ def remaining_steps(sweeping: SweepSource) -> int:
 
 
 def _tests_at_most(sweeping: SweepSource) -> int:
-    """The largest number of test runs: of the winner, the default, and the rival in a population."""
+    """The largest number of test runs: of the winner or the front, the default, and a population's rival."""
     if sweeping.until is not SweepStage.TEST:
         return 0
     selection = sweeping.selection
     rivals = sweeping.search.in_generations
-    trials = 2 + rivals if selection is None else len(selection.tested)
+    best = count_promotions(sweeping)[1] if sweeping.search.question.has_front else 1
+    trials = 1 + best + rivals if selection is None else len(selection.tested)
     return trials * sweeping.search.question.tasks * len(sweeping.seeds.seeds(Phase.TEST))
 
 

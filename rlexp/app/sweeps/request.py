@@ -27,6 +27,7 @@ from rlexp.app.execution.request import (
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
+from rlexp.app.sweeps.directions import check_directions
 from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.sweeps.suggestion_time import SuggestionTime, TimedSuggester
@@ -43,12 +44,12 @@ from rlexp.engine.trial_state import Proposal
 from rlexp.errors import ConfigError, ProtocolError, RecordError
 from rlexp.executors import Executor
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.measures import RETURN
+from rlexp.protocol.front_rule import FIRST
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
@@ -296,8 +297,8 @@ def merge_with_existing_sweep(
     Args:
         paths: The sweep's folder.
         requested: The sweep that the command requests.
-        asked: The plan of the command; the sweep keeps its `lag` and its `continuation` where the
-            command does not set them.
+        asked: The plan of the command; the sweep keeps its `lag`, its `continuation` and its rule of
+            choice where the command does not set them.
 
     Raises:
         RecordError: An experiment of this name has another definition, or a winner that forbids the
@@ -320,6 +321,9 @@ def merge_with_existing_sweep(
         kept = replace(kept, lag=before.lag)
     if asked.continuation is None:
         kept = replace(kept, continuation=before.continuation)
+    if asked.choose is None:
+        # An older sweep of several objectives has no rule, and ends as it began.
+        kept = replace(kept, choose=before.choose)
     requested = _with_plan(requested, kept)
     is_chosen = paths.selection.exists()
     _check_same(existing, requested, paths, is_chosen=is_chosen)
@@ -408,36 +412,6 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
         raise words.located(error) from error
 
 
-def _check_direction(requested: Experiment, workspace: Workspace) -> None:
-    """Refuse a new sweep that minimises the score by the name of its objective.
-
-    An older sweep with this objective goes on as it began.
-
-    Raises:
-        ConfigError: The direction is to be declared with the measure.
-    """
-    plan = None if requested.sweep is None else requested.sweep.plan
-    if plan is None or LOWEST_SCORE not in plan.objectives:
-        return
-    if workspace.layout.experiment(requested.name).definition.exists():
-        return
-    budget = requested.default.budget
-    declare, reach = "environment.measures.{}.direction=minimise", "sweep.objective={}"
-    words = (
-        f"report what is minimised as a measure and write {declare.format('NAME')} "
-        f"{reach.format('NAME')}"
-        if budget.quantity == RETURN
-        else f"write {declare.format(budget.score)} {reach.format('score')}"
-    )
-    raise ConfigError(
-        f"sweep.objective={LOWEST_SCORE} is of older versions: a direction is declared with a "
-        f"measure, so that comparisons have it, too; {words}",
-        code="unknown_value",
-        key="sweep.objective",
-        allowed=OBJECTIVES,
-    )
-
-
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
     """The sweep of a definition and overrides."""
     tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
@@ -458,6 +432,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
         lag=2 * workers - 1 if lag is None else lag,
         continuation=None,
         enqueue=enqueued_parameters(request, workspace.allowed),
+        choose=request.plan.choose or (FIRST if len(request.plan.objectives) > 1 else None),
     )
     experiment = Experiment(
         name="",
@@ -479,7 +454,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     continuation = _continuation(request, workspace) if len(tasks) == 1 else None
     continued = replace(plan, continuation=continuation)
     named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
-    _check_direction(named, workspace)
+    check_directions(named, workspace)
     named = _from_earlier(named, request, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
     return RequestedSweep(

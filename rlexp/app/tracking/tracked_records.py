@@ -25,7 +25,6 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord, State
-from rlexp.records.selection import RIVALS
 from rlexp.records.system_metrics import SystemMeasurement
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import read_file, read_json, refuse_link
@@ -365,7 +364,10 @@ def _winner(
     if selection is None:
         return None
     trial = next(t for t in read_trials(paths) if t.number == selection.winner)
-    run = _of_median_score(paths, experiment, labels, definition)
+    # A trial whose configuration is invalid has no run, and cannot win.
+    assert trial.configuration is not None
+    winner = trial.configuration.fingerprint
+    run = _of_median_score(paths, experiment, labels, definition, winner)
     return TrackedWinner(trial=trial.number, parameters=trial.parameters, run=run)
 
 
@@ -374,10 +376,10 @@ def _of_median_score(
     experiment: TrackedExperiment,
     labels: RunLabels,
     definition: Experiment,
+    winner: str,
 ) -> TrackedRun | None:
     """The winner's test run with the median score, the lower one of two."""
     scored_runs: list[tuple[float, int, RunRecord]] = []
-    winner = next(c for c in definition.configurations if c.label not in RIVALS).fingerprint
     for _, spec in definition.specs(Phase.TEST):
         if spec.fingerprint != winner:
             continue

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rlexp.app.commands.judge.best import BestTrialOfSweep
     from rlexp.console import Console
+    from rlexp.metrics.estimate import Estimate
     from rlexp.reports.analysis.winner_assessment import PhaseScores
 
 
@@ -77,6 +78,7 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
         console.line(f"  {_score_line(measured, result.winner)}")
     for line in _comparison_lines(result):
         console.line(line)
+    _show_front(result, console)
     if result.file is not None:
         console.line(f"Wrote {result.file}")
     for line in next_lines(result.next):
@@ -111,6 +113,40 @@ def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
     ]
     columns = ["parameter", "searched", "default", *([trial] if result.trial else [])]
     console.table(rows, columns)
+
+
+def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
+    """The policies of the front: each objective in the last phase in which the policy has runs."""
+    from rlexp.metrics.estimate_text import ends, possible
+    from rlexp.text import format_number, format_score
+
+    def shown(mean: "Estimate") -> str:
+        # The runs of few seeds would not fit beside several objectives; the report has them.
+        interval = f" {ends(mean, mean.digits)}" if possible(mean) else ""
+        return f"{format_number(mean.estimate, mean.digits)}{interval}"
+
+    front = result.front
+    if front is None or not front.policies:
+        return
+    # The phases of a policy follow each other, so that the last one with runs stays.
+    last = {row.name: row for row in front.policies if row.runs and row.on_front}
+    rows = [
+        {
+            "front": row.name,
+            "seeds": f"{row.runs} of {row.planned} {row.phase}",
+            # The spread over seeds has no mean.
+            **{
+                name: shown(mean) if mean else format_score(row.values[name])
+                for name, mean in row.means.items()
+                if mean or name in row.values
+            },
+        }
+        for row in last.values()
+    ]
+    console.line()
+    console.table(rows, ["front", "seeds", *front.objectives])
+    if any(row.phase != "test" for row in last.values()):
+        console.line("Values on tuning and selection seeds chose the front, and are no results.")
 
 
 def _exact(value: object) -> str | None:

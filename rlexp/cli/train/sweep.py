@@ -211,6 +211,8 @@ def _leading_blocks(report: "ReportDocument") -> "Iterator[Block]":
     yield from notices[:1]
     if (scores := tables.get("winner-scores")) is not None:
         yield scores
+    if (front := tables.get("front-policies")) is not None:
+        yield replace(front, rows=tuple(row for row in front.rows if "test" in row))
     if (settings := tables.get("winner-settings")) is not None:
         # The second column has the searched range, which other settings lack.
         searched = tuple(row for row in settings.rows if row[1] is not None)

@@ -7,7 +7,7 @@ from itertools import chain
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
-from rlexp.reports.analysis.sweep_tables import rival_cell, test_cells
+from rlexp.reports.analysis.sweep_tables import further_cells, test_cells
 from rlexp.reports.drawing.blocks import Callout, Tone
 from rlexp.reports.evidence.acting import ActingCounts
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
@@ -35,8 +35,8 @@ def efforts(evidence: Evidence, task: str) -> dict[str, TuningEffort | None]:
     # A label is matched by its runs, because labels can be renamed and repeated in experiments.
     sweeps = evidence.sweeps
     winners = [(c, s) for s in sweeps for c in test_cells(s, evidence, tuned=True)]
-    # The rival in a population was found by the same sweep.
-    winners += [(c, s) for s in sweeps if (c := rival_cell(s, evidence)) is not None]
+    # The rival in a population, and the policies of a front, were found by the same sweep.
+    winners += [(c, s) for s in sweeps for c in further_cells(s, evidence)]
     defaults = [c for s in sweeps for c in test_cells(s, evidence, tuned=False)]
     spent: dict[str, TuningEffort | None] = {}
     for cell in evidence.of_task(task):
@@ -245,9 +245,16 @@ CRITERIA = (
 )
 
 
+def _searched_keys(evidence: Evidence) -> set[str]:
+    """What a sweep searched, in a report about it alone: trials differ there by design."""
+    sweeps = evidence.sweeps if len(evidence.experiments) == 1 else ()
+    return {key for sweep in sweeps for key in sweep.definition.space.keys}
+
+
 def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
     """Notices about differing facts of one criterion, each with the tasks concerned."""
     where: dict[str, list[str]] = {}
+    searched = _searched_keys(evidence)
     for task in evidence.tasks:
         # Runs without a recorded fact (imported ones) are no evidence of a difference.
         facts_by_label = {
@@ -261,6 +268,7 @@ def _differences(criterion: Criterion, evidence: Evidence) -> Iterator[Callout]:
                 for facts in label_facts
                 for name in facts
             }
+            - searched
         ):
             values = {
                 k: sorted({f.get(name, "unset") for f in label_facts})

@@ -34,6 +34,7 @@ from rlexp.text import (
     format_duration,
     format_percentage,
     join_first_names,
+    join_names,
 )
 
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ def _parameters(sweep: SweepEvidence, evidence: Evidence) -> Table:
 
 def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[str, str]]:
     evidence = report.evidence
+    if text := _front(report):
+        yield "Front", text
     if costs := list(_costs(evidence)):
         yield "Cost", "; ".join(costs)
     if evidence.members:
@@ -223,6 +226,25 @@ def _facts(report: ReportContext, looks: Sequence[LookCount]) -> Iterator[tuple[
         yield "Looks", text
     if text := protocols_text(report):
         yield "Protocol", text
+
+
+def _front(report: ReportContext) -> str:
+    """The policies of the front of one sweep, and its hypervolume on test seeds; empty without one."""
+    from rlexp.reports.analysis.front_values import front_volumes
+
+    sweeps = report.evidence.sweeps
+    front = sweeps[0].front if len(sweeps) == 1 else None
+    if front is None:
+        return ""
+    names = join_names(policy.name for policy in front.front) or "no trial"
+    about = f"{names}, by {join_names(front.objectives)}"
+    if not front.frozen:
+        return f"{about}; by tuning seeds so far"
+    tested = [v for v in front_volumes(front, report) if v.phase == Phase.TEST]
+    if not tested or tested[0].by_seed is None:
+        return f"{about}; not tested yet"
+    volume = tested[0].by_seed
+    return f"{about}; hypervolume {with_ends(volume, volume.digits)} on {volume.n} test seeds"
 
 
 def _costs(evidence: Evidence) -> Iterator[str]:

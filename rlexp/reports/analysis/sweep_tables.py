@@ -11,7 +11,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Integer, Parameter
 from rlexp.protocol.sweep import SweepTask
 from rlexp.protocol.value_schedule import is_scheduled
-from rlexp.records.selection import DEFAULT, RIVALS, TUNED, configuration_name
+from rlexp.records.selection import DEFAULT, TUNED, configuration_name
 from rlexp.records.trial import TrialOrigin
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -373,7 +373,8 @@ def test_cells(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> list
     if evidence.phase is not Phase.TEST:
         return []
     of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
-    cells = [c for c in of_sweep if c.members[0].configuration.label not in RIVALS]
+    further = _further_labels(sweep)
+    cells = [c for c in of_sweep if c.members[0].configuration.label not in further]
     if sweep.selection is None or sweep.selection.winner != DEFAULT:
         cells = [c for c in cells if (c.members[0].configuration.label == TUNED) is tuned]
     if not sweep.tasks:
@@ -421,9 +422,11 @@ def test_scores(sweep: SweepEvidence, evidence: Evidence, *, tuned: bool) -> See
     return SeedScores(label=label, planned=planned, scores=tuple(means))
 
 
-def rival_scores(sweep: SweepEvidence, evidence: Evidence) -> SeedScores | None:
-    """The test scores of the rival of the winner in a population; `None` without one."""
-    cell = rival_cell(sweep, evidence)
+def further_scores(sweep: SweepEvidence, evidence: Evidence, trial: int) -> SeedScores | None:
+    """The test scores of a rival in a population or of a policy of a front; `None` without any."""
+    cells = further_cells(sweep, evidence)
+    label = None if sweep.selection is None else sweep.selection.label(trial)
+    cell = next((c for c in cells if c.members[0].configuration.label == label), None)
     return None if cell is None else _seed_scores(cell)
 
 
@@ -443,13 +446,22 @@ def _shares_by_seed(cell: LabelTaskRuns, task: SweepTask) -> dict[int, float]:
     return {seed: task.normalised(s) for seed, s in scores.items() if s is not None}
 
 
-def rival_cell(sweep: SweepEvidence, evidence: Evidence) -> LabelTaskRuns | None:
-    """Test runs of the rival of the winner in a population; `None` without one."""
+def further_cells(sweep: SweepEvidence, evidence: Evidence) -> list[LabelTaskRuns]:
+    """Test runs besides those of winner and default: of the rival in a population, or of a front."""
     if evidence.phase is not Phase.TEST:
-        return None
+        return []
+    labels = _further_labels(sweep)
     of_sweep = [c for c in evidence.cells.values() if c.members[0].experiment == sweep.experiment]
-    rivals = [c for c in of_sweep if c.members[0].configuration.label in RIVALS]
-    return rivals[0] if rivals else None
+    return [c for c in of_sweep if c.members[0].configuration.label in labels]
+
+
+def _further_labels(sweep: SweepEvidence) -> frozenset[str]:
+    """The labels of test runs besides those of winner and default."""
+    selection = sweep.selection
+    if selection is None:
+        return frozenset()
+    others = (n for n in selection.tested if n not in {selection.winner, DEFAULT})
+    return frozenset(selection.label(number) for number in others)
 
 
 def range_in_words(domain: Domain) -> str:

@@ -13,8 +13,8 @@ from rlexp.records.selection import DEFAULT, Selection, configuration_name
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.analysis.sweep_tables import (
     by_number,
+    further_scores,
     name_suffix,
-    rival_scores,
     sweep_title,
     test_cells,
     test_scores,
@@ -84,7 +84,9 @@ def assess_winner(
     sweep: SweepEvidence, selection: Selection, report: ReportContext
 ) -> WinnerAssessment:
     """Scores and optimism of the winner, from the records."""
-    trials = dict.fromkeys((selection.winner, DEFAULT, *selection.tested))
+    # The policies of a front have a section of their own, with all objectives.
+    rivals = () if selection.rival is None else (selection.rival.number,)
+    trials = dict.fromkeys((selection.winner, DEFAULT, *rivals))
     measured = [m for trial in trials for m in measured_scores(sweep, report, trial)]
     scores = {(m.phase, m.trial): m.scores for m in measured if m.mean is not None}
     tuning = scores.get(("tuning", selection.winner))
@@ -118,7 +120,7 @@ def measured_scores(
     if selection is not None and trial in {selection.winner, DEFAULT}:
         tested = test_scores(sweep, report.evidence, tuned=trial == selection.winner)
     elif selection is not None and trial in selection.tested:
-        tested = rival_scores(sweep, report.evidence)
+        tested = further_scores(sweep, report.evidence, trial)
     if tested is not None:
         runs["test"] = (tested.planned, tested.scores)
     for phase, (planned, scores) in runs.items():

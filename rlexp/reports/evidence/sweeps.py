@@ -11,6 +11,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import MINIMISED, Sweep, SweepTask
 from rlexp.records.selection import Selection
 from rlexp.records.trial import TrialOrigin
+from rlexp.reports.evidence.fronts import FrontEvidence
 from rlexp.stats.interval import Interval
 from rlexp.text import format_count
 
@@ -145,6 +146,7 @@ class SweepEvidence:
         imported: Whether another tool made the search, so that its seeds are not known.
         regret_bound: At most so much could more trials gain; `None` without `sweep.stop_at_regret`, and
             with too few trials for a bound.
+        front: The front of several objectives; `None` with one objective.
     """
 
     experiment: str
@@ -162,6 +164,7 @@ class SweepEvidence:
     score_minimised: bool = False
     imported: bool = False
     regret_bound: float | None = None
+    front: FrontEvidence | None = None
 
     @property
     def tasks(self) -> tuple[SweepTask, ...]:

@@ -103,6 +103,6 @@ def _row(trial: TrialEvidence, sweep: SweepEvidence) -> tuple[Value, ...]:
 def _state(trial: TrialEvidence, sweep: SweepEvidence) -> str:
     """State of a trial and its role (`complete, winner`)."""
     role = trial_kind(trial, sweep)
-    if role in {"screened", trial.state}:
-        return role
-    return f"{trial.state}, {role}"
+    named = role if role in {"screened", trial.state} else f"{trial.state}, {role}"
+    front = () if sweep.front is None else sweep.front.front
+    return f"{named}, front" if trial.number in {p.trial for p in front} else named

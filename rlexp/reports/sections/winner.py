@@ -96,7 +96,8 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
     test = assessment.of("test", selection.winner)
     head = f"{TUNED} is trial {selection.winner} of {len(sweep.trials)} of {sweep.experiment}"
     if selection.winner == DEFAULT:
-        head = f"The default configuration won {sweep.experiment}: tuning found nothing better"
+        found = "it is on the front" if sweep.front else "tuning found nothing better"
+        head = f"The default configuration won {sweep.experiment}: {found}"
     if test is None and sweep.ranks:
         text = (
             f"{head}. It was chosen by ranks, which a test score does not have: the scores by task are "
@@ -113,7 +114,9 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
         else ""
     )
     text = f"{head}; it scores {reached}.{_against_default(assessment)}{gap}"
-    return Callout(tone=_tone(selection, assessment), text=text)
+    # A policy of a front may score less than the default by its rule, which is no problem.
+    tone = _tone(selection, assessment) if sweep.front is None else Tone.NOTE
+    return Callout(tone=tone, text=text)
 
 
 def _flattered(sweep: SweepEvidence) -> str:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rlexp.app.commands.judge.best_front import FrontOfSweep, front_of_sweep
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.configuration_words import (
     MANY,
@@ -128,6 +129,7 @@ class BestTrialOfSweep(Displayed):
         optimism: How much better its mean tuning score is than its mean test score: the first minus
             the second, or the reverse where lower is better. Null without test scores, and for a
             trial that was not selected.
+        front: The front of several objectives; null with one objective, and before a complete trial.
         improvement: The probability that a test run of the winner beats one of the default
             configuration; null without test scores, and for a trial that was not selected.
         format: The form of `text`; null if none was requested.
@@ -150,6 +152,7 @@ class BestTrialOfSweep(Displayed):
     scores: tuple[PhaseScores, ...]
     optimism: Interval | None
     improvement: Interval | None
+    front: FrontOfSweep | None
     format: str | None
     text: str | None
     file: Path | None
@@ -222,6 +225,7 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
         scores=scores,
         optimism=optimism,
         improvement=improvement,
+        front=front_of_sweep(sweep, context),
         format=None if request.form is None else str(request.form),
         text=text,
         file=target,
@@ -344,11 +348,13 @@ def _before_selection(
 
 def _rejected(trial: ChosenTrial, sweep: SweepEvidence) -> str:
     """What to know of a trial that the sweep did not select."""
-    tested = (
-        "It is the default configuration, which is tested beside the winner."
-        if trial.number == DEFAULT
-        else "It has no test scores, and its other scores are no result."
-    )
+    selection = sweep.selection
+    tested = "It has no test scores, and its other scores are no result."
+    if trial.number == DEFAULT:
+        tested = "It is the default configuration, which is tested beside the winner."
+    elif selection is not None and trial.number in selection.tested:
+        whose = "a policy of the front" if selection.front else "the winner's rival"
+        tested = f"It is {whose}, which is tested beside the winner."
     return (
         f"Trial {trial.number} was not selected: {trial.paths.name} selected trial {_winner(sweep)}. "
         f"{tested}{_remarks(trial, sweep)}"

@@ -159,6 +159,13 @@ def plan(ask: PlanAsk, workspace: Workspace, observer: Observer) -> SweepAdvice:
             "tuner.generations: a dry run of the sweep (--dry-run) shows how long it takes",
             key="--hours",
         )
+    if len(pilot.objective) > 1:
+        raise ConfigError(
+            f"--hours plans a search for the best {pilot.objective[0]}, and sweep.objective names "
+            f"{len(pilot.objective)}: write one objective; for several, a dry run of the sweep (--dry-run) shows "
+            "how long it takes",
+            key="--hours",
+        )
     each = _seconds(pilot) / max(pilot.runs, 1)
     table = read_design_table()
     runs = floor(ask.hours * 3600 / each)

@@ -81,7 +81,7 @@ from rlexp.store.sweeps import check_untested
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SECTIONS = "section=[winner,verdicts]"
+SECTIONS = "section=[winner,front,verdicts]"
 """The sections of the report in a `SweepOutcome`."""
 LOG_LINES = 30
 """Lines of a failed run's log in a `SweepOutcome`."""
