@@ -64,8 +64,15 @@ class BringsEnvironments(Protocol):
         """
         ...
 
-    def training_vector(self, environment: Environment, seeds: Sequence[int]) -> "VecEnv":
+    def training_vector(
+        self, environment: Environment, seeds: Sequence[int], lanes: int
+    ) -> "VecEnv":
         """Return what stands for the training environments, one for each seed.
+
+        Args:
+            environment: The task.
+            seeds: The seed of each environment.
+            lanes: How many runs a call of the program advances together.
 
         Raises:
             ConfigError: The task does not fit.

@@ -90,7 +90,7 @@ class Training:
         """The environments of the training; a compiled algorithm brings its own."""
         seeds = [self.streams.training(i) for i in range(count)]
         if isinstance(self.algorithm, BringsEnvironments):
-            return self.algorithm.training_vector(self.environment, seeds)
+            return self.algorithm.training_vector(self.environment, seeds, self.compute.batch)
         return training_vector(
             self.environment,
             seeds,

@@ -84,12 +84,15 @@ class CompiledAlgorithm:
             )
         return replace(self, twin_digest=digest)
 
-    def training_vector(self, environment: Environment, seeds: Sequence[int]) -> "VecEnv":
+    def training_vector(
+        self, environment: Environment, seeds: Sequence[int], lanes: int
+    ) -> "VecEnv":
         """The vector that stands for the environments of the compiled program.
 
         Args:
             environment: The task.
             seeds: The seed of each environment.
+            lanes: How many runs a call of the program advances together.
 
         Raises:
             ConfigError: The task has no twin, or the code of the twin has changed since the run was
@@ -105,6 +108,6 @@ class CompiledAlgorithm:
             )
         task = environment.make()
         try:
-            return CompiledVector(make_twin(environment, self.twin), seeds, task)
+            return CompiledVector(make_twin(environment, self.twin), seeds, task, lanes)
         finally:
             task.close()

@@ -108,7 +108,18 @@ class CompiledTraining(BaseAlgorithm):
         caller.on_training_start(locals(), globals())
         with beating(caller):
             # The first call in a process imports JAX.
-            program = kept_program(self._program())
+            program = self._shared(kept_program(self._program()))
+        try:
+            self._train(program, caller, interval, total)
+        finally:
+            program.leave()
+        caller.on_training_end()
+        return self
+
+    def _train(
+        self, program: "CompiledProgram", caller: BaseCallback, interval: int, total: int
+    ) -> None:
+        """Train chunk by chunk, up to a number of steps."""
         state: Any = None
         rollouts, seconds = 0, math.inf
         while self.num_timesteps < total:
@@ -125,11 +136,18 @@ class CompiledTraining(BaseAlgorithm):
             self._report(log, rollouts, interval, total)
             caller.on_step()
             caller.on_rollout_end()
-        caller.on_training_end()
-        return self
 
     log_episodes = 1
     """The interval of logging that `learn` of the library has by default."""
+
+    def _shared(self, program: "CompiledProgram") -> Any:
+        """The program, or a lane of it where several runs are advanced together."""
+        lanes = self._vector().lanes
+        if lanes == 1:
+            return program
+        from rlexp.algorithms.compiled.lane_program import LaneProgram
+
+        return LaneProgram(program, lanes, lambda: self._state(program))
 
     def _environments(self) -> "CompiledEnvironments":
         """The environments of the program.

@@ -18,14 +18,18 @@ class CompiledVector(VecEnv):
     The environments exist within the program only, and their state is part of the learner's state.
     """
 
-    def __init__(self, twin: Twin, seeds: Sequence[int], task: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(
+        self, twin: Twin, seeds: Sequence[int], task: "gymnasium.Env[Any, Any]", lanes: int = 1
+    ) -> None:
         """Stand for `len(seeds)` environments.
 
         Args:
             twin: The twin of the task.
             seeds: The seed of each environment.
             task: An environment of Gymnasium, which gives the spaces and the time limit.
+            lanes: How many runs a call of the program advances together.
         """
+        self.lanes = lanes
         self.twin, self.seeds, self.spec = twin, tuple(seeds), task.spec
         super().__init__(len(seeds), task.observation_space, task.action_space)
 
