@@ -155,13 +155,15 @@ class Conductor:
         for group in self._groups:
             group.members.pop(connection, None)
 
-    def _join(self, connection: Connection, program: CompiledProgram, count: int) -> None:
+    def _join(
+        self, connection: Connection, program: CompiledProgram, count: int, device: str
+    ) -> None:
         for group in self._groups:
             if _same(group.lanes, program, count) and group.join(connection):
                 return
         # Lanes without a run hold arrays, and those of another program may not fit beside them.
         self._groups = [group for group in self._groups if group.members]
-        group = LaneGroup(Lanes(program, count))
+        group = LaneGroup(Lanes(program, count, device))
         group.join(connection)
         self._groups.append(group)
 
@@ -174,7 +176,7 @@ class Conductor:
             try:
                 group.lanes.attach(member.lane, parts)
             # The arrays may not fit into the memory, for instance.
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 self._answer(connection, _reason(error))
                 return
         member.call, member.left, member.since = call, rollouts, time.monotonic()
@@ -188,7 +190,7 @@ class Conductor:
                 for connection, result in group.advance():
                     self._answer(connection, result)
             # The code of the user's twin may raise any error, at the first call.
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 for connection in group.waiting:
                     self._answer(connection, _reason(error))
                 self._groups.remove(group)
@@ -233,3 +235,8 @@ def _joined(results: list[LaneResult]) -> LaneResult:
         jax.tree.map(lambda *rows: np.concatenate(rows), *logs),
         jax.tree.map(lambda *rows: np.concatenate(rows), *written),
     )
+
+
+def conduct(control: socket.socket) -> None:
+    """Advance the runs whose connections arrive at a socket, until its end."""
+    Conductor(control).serve()

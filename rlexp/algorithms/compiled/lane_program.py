@@ -8,17 +8,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from rlexp.algorithms.compiled.lanes import LaneCall, LaneResult, Lanes, without
 from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
 from rlexp.algorithms.compiled.programs import kept_program
+from rlexp.algorithms.compiled.runtime import CONDUCTOR
 
-CONDUCTOR = "RLEXP_CONDUCTOR"
-"""The variable with the descriptor through which this process reaches its conductor."""
-GONE = (EOFError, OSError)
+GONE = (EOFError, OSError, ValueError)
 """What a call raises whose conductor has died."""
 LEAVE = "leave"
 """The message of a run that has ended."""
@@ -49,9 +48,9 @@ class LaneKeeper(Protocol):
 class LaneAlone:
     """Lanes of this process, whose first lane has its run."""
 
-    def __init__(self, program: CompiledProgram, count: int) -> None:
+    def __init__(self, program: CompiledProgram, count: int, device: str) -> None:
         """Take the lanes that an earlier run of this process with the same program had."""
-        self._lanes = kept_program(Lanes(program, count))
+        self._lanes = kept_program(Lanes(program, count, device))
 
     def advance(self, call: LaneCall, parts: dict[str, Any] | None, rollouts: int) -> LaneResult:
         """Train for some rollouts; see `LaneKeeper`."""
@@ -66,11 +65,11 @@ class LaneAlone:
 class ConductedLane:
     """A lane of the conductor of this process."""
 
-    def __init__(self, descriptor: int, program: CompiledProgram, count: int) -> None:
+    def __init__(self, descriptor: int, program: CompiledProgram, count: int, device: str) -> None:
         """Ask for a lane."""
         # A copy: the descriptor stays open for the next run of this process.
         self._connection = Connection(os.dup(descriptor))
-        self._connection.send((program, count))
+        self._connection.send((program, count, device))
 
     def advance(self, call: LaneCall, parts: dict[str, Any] | None, rollouts: int) -> LaneResult:
         """Train for some rollouts; see `LaneKeeper`.
@@ -104,11 +103,15 @@ class LaneProgram:
     Attributes:
         program: The program of a single run.
         count: Number of lanes.
+        device: Where the program computes: `cpu` or `cuda`.
         restored: Returns the state of the run after its last call, with all parts.
     """
 
+    is_shared: ClassVar[bool] = True
+
     program: CompiledProgram
     count: int
+    device: str
     restored: Callable[[], Any]
     _keeper: LaneKeeper = field(init=False, repr=False)
     _has_lane: bool = field(init=False, default=False, repr=False)
@@ -118,10 +121,10 @@ class LaneProgram:
         descriptor = os.environ.get(CONDUCTOR)
         try:
             if descriptor is None:
-                raise EOFError
-            self._keeper = ConductedLane(int(descriptor), self.program, self.count)
+                raise EOFError("this process has no conductor")
+            self._keeper = ConductedLane(int(descriptor), self.program, self.count, self.device)
         except GONE:
-            self._keeper = LaneAlone(self.program, self.count)
+            self._keeper = LaneAlone(self.program, self.count, self.device)
 
     @property
     def size(self) -> int:
@@ -139,8 +142,11 @@ class LaneProgram:
         return self.program.rollouts
 
     def begin(self, *arguments: Any) -> Any:
-        """See `CompiledProgram.begin`."""
-        return self.program.begin(*arguments)
+        """See `CompiledProgram.begin`; on the processor, whatever the device of the program is."""
+        import jax
+
+        with jax.default_device(jax.devices("cpu")[0]):
+            return self.program.begin(*arguments)
 
     def advance(
         self, state: Any, scalars: Mapping[str, Any], schedules: Mapping[str, Any], count: Any
@@ -157,7 +163,7 @@ class LaneProgram:
             result = self._advance(state, scalars, schedules, int(count))
         except GONE:
             # Nothing of the call has reached the learner: it is made again, from the state before it.
-            self._keeper, self._has_lane = LaneAlone(self.program, self.count), False
+            self._keeper, self._has_lane = LaneAlone(self.program, self.count, self.device), False
             result = self._advance(self.restored(), scalars, schedules, int(count))
         return result.state._replace(**result.written), result.log
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from rlexp.algorithms.compiled.program import ChunkLog, CompiledProgram
 from rlexp.algorithms.compiled.programs import comparable
+from rlexp.algorithms.compiled.runtime import use_gpu
 from rlexp.algorithms.compiled.stored_code import StoredFunction, is_storable
 
 ACTIVE = "active"
@@ -47,19 +48,23 @@ class Lanes:
     Attributes:
         program: The program of a single run.
         count: Number of lanes.
+        device: Where the program computes: `cpu` or `cuda`.
     """
 
     program: CompiledProgram
     count: int
+    device: str
     _call: Callable[..., Any] = field(init=False, repr=False)
     _put: Callable[..., Any] = field(init=False, repr=False)
     _resident: dict[str, Any] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Compile nothing yet, and make no arrays."""
+        if self.device != "cpu":
+            use_gpu()
         advance: Callable[..., Any] = jax.jit(self._advance, donate_argnums=(0,))
         if is_storable(self.program.environments.twin):
-            settings = ("lanes", self.count, comparable(self.program))
+            settings = ("lanes", self.count, self.device, comparable(self.program))
             advance = StoredFunction(advance, settings, self._shape)
         self._call = advance
         self._put = jax.jit(_put, donate_argnums=(0,))
@@ -103,7 +108,9 @@ class Lanes:
         log = jax.tree.map(lambda rows: rows[:, :rollouts], log)
         written = jax.tree.map(lambda rows: rows[:, : rollouts * self.program.steps], written)
         return {
-            lane: LaneResult(*jax.tree.map(lambda rows, n=lane: rows[n].copy(), (state, log, written)))
+            lane: LaneResult(
+                *jax.tree.map(lambda rows, n=lane: rows[n].copy(), (state, log, written))
+            )
             for lane in calls
         }
 
@@ -121,9 +128,16 @@ class Lanes:
         def one_lane(
             resident: dict[str, Any], state: Any, scalars: Any, schedules: Any
         ) -> tuple[Any, ...]:
-            advanced, log = program.trained(state._replace(**resident), scalars, schedules, rollouts)
+            advanced, log = program.trained(
+                state._replace(**resident), scalars, schedules, rollouts
+            )
             stays = {name: getattr(advanced, name) for name in resident}
-            return stays, without(advanced, program.resident), log, program.written(stays, schedules)
+            return (
+                stays,
+                without(advanced, program.resident),
+                log,
+                program.written(stays, schedules),
+            )
 
         results: tuple[Any, ...] = jax.vmap(one_lane)(resident, state, scalars, schedules)
         return results

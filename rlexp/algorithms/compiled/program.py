@@ -47,6 +47,8 @@ class CompiledProgram:
 
     donated: ClassVar[tuple[int, ...]] = ()
     """Arguments of `advance` whose memory the results may take; the caller must not use them again."""
+    is_shared: ClassVar[bool] = False
+    """Whether calls may wait for those of other runs."""
     resident: ClassVar[tuple[str, ...]] = ()
     """Large parts of the state, which stay with the program when several runs share a call."""
 

@@ -7,6 +7,7 @@ is imported there, so that a trained policy can be played without it.
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -131,7 +132,9 @@ class CompiledTraining(BaseAlgorithm):
             self._call_at_evaluations(caller, program.size, total)
             rollouts = self._rollouts(caller, program, total, rollouts, seconds)
             begun = time.perf_counter()
-            state, log = self._advance(program, state, rollouts, total)
+            # A call may wait for those of other runs.
+            with beating(caller) if program.is_shared else nullcontext():
+                state, log = self._advance(program, state, rollouts, total)
             seconds = (time.perf_counter() - begun) / rollouts
             self._report(log, rollouts, interval, total)
             caller.on_step()
@@ -142,12 +145,12 @@ class CompiledTraining(BaseAlgorithm):
 
     def _shared(self, program: "CompiledProgram") -> Any:
         """The program, or a lane of it where several runs are advanced together."""
-        lanes = self._vector().lanes
-        if lanes == 1:
+        lanes, device = self._vector().lanes, self._vector().device
+        if lanes == 1 and device == "cpu":
             return program
         from rlexp.algorithms.compiled.lane_program import LaneProgram
 
-        return LaneProgram(program, lanes, lambda: self._state(program))
+        return LaneProgram(program, lanes, device, lambda: self._state(program))
 
     def _environments(self) -> "CompiledEnvironments":
         """The environments of the program.

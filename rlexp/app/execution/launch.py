@@ -26,7 +26,7 @@ from rlexp.app.execution.early_session import session_of
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
-from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
+from rlexp.app.execution.launch_settings import LaunchSettings, claim_run, conductor
 from rlexp.app.execution.probes import Costs, parallel_runs
 from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.execution.verdict_reach import missing_reach
@@ -207,6 +207,7 @@ def _execute_locally(
                     claim=claim_run,
                     watcher=watcher,
                     asked_to_stop=lambda: signals.asked_to_stop() or launch.is_out_of_time,
+                    conductor=conductor(),
                     monotonic=time.monotonic,
                     now=time.time,
                     note=observer.note,
