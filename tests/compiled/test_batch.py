@@ -1,7 +1,10 @@
 """Compiled runs that are advanced together end with the bits that each has without company."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,12 +133,27 @@ def test_a_run_that_lost_its_lease_leaves_its_lane(full: Events, folder: Path) -
     command.wait(500)
     events = events_of(experiment)
     assert "ended" not in [row["event"] for row in events[1]]
-    assert [weights(full)[s] for s in (0, 2)] == [weights(events)[s] for s in (0, 2)]
+    others = {seed: events[seed] for seed in (0, 2)}
+    assert {seed: weights(full)[seed] for seed in others} == weights(others)
+    assert "nothing more is recorded" in (journal.parent / "log.txt").read_text()
+
+
+def test_a_worker_advances_runs_together(full: Events, folder: Path) -> None:
+    """A worker of the pull executor takes all runs of a batch at a time, to the bits of local runs."""
+    words = (BATCH, "seeds.test=3", "executor=pull")
+    command, experiment = start(folder, "pulled", *words), folder / "runs" / "pulled"
+    wait_for(experiment, "orders/[!.]*.json")
+    worker = ("worker", "pulled", "--workers=1", "--idle=5")
+    process = subprocess.Popen([sys.executable, "-m", "rlexp", *worker], cwd=folder)
+    assert 0 == command.wait(500)
+    assert 0 == process.wait(500)
+    events = events_of(experiment)
+    assert weights(full) == weights(events)
+    starts = [rows[0]["time"] for rows in events.values()]
+    assert max(starts) < min(rows[-1]["time"] for rows in events.values())
 
 
 def all_events(experiment: Path) -> list[list[dict[str, Any]]]:
     """The events of every run of an experiment."""
-    from json import loads
-
     journals = sorted(experiment.glob("*-test-*/attempts/1/events.jsonl"))
-    return [[loads(line) for line in file.read_text().splitlines()] for file in journals]
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in journals]

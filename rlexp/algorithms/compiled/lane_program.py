@@ -161,7 +161,10 @@ class LaneProgram:
         """
         try:
             result = self._advance(state, scalars, schedules, int(count))
-        except GONE:
+        except GONE as error:
+            if self.device != "cpu":
+                # This process has begun to use the processor, and JAX cannot turn to a GPU any more.
+                raise RefusedCallError("the process with the program has died") from error
             # Nothing of the call has reached the learner: it is made again, from the state before it.
             self._keeper, self._has_lane = LaneAlone(self.program, self.count, self.device), False
             result = self._advance(self.restored(), scalars, schedules, int(count))

@@ -11,6 +11,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from rlexp.errors import ConfigError
+
 FLAGS = "XLA_FLAGS"
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """Small networks gain nothing from threads, and runs fill the cores by their number."""
@@ -50,6 +52,9 @@ def use_gpu() -> None:
     """Let JAX compute on a GPU from now on; called before its first array.
 
     Kernels are chosen without timing, and sum in a fixed order: other processes get the same bits.
+
+    Raises:
+        ConfigError: JAX finds no GPU.
     """
     import jax
 
@@ -58,6 +63,14 @@ def use_gpu() -> None:
     # Several processes share the GPU, and each would take three quarters of its memory at once.
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     jax.config.update("jax_platforms", "cuda,cpu")
+    try:
+        jax.devices("cuda")
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"compute.device=cuda: JAX finds no GPU ({reason}); install its version for GPUs "
+            "(pip install 'jax[cuda13]'), or set compute.device=cpu"
+        ) from error
 
 
 def import_jax(cache: Path) -> None:
