@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
+from math import ceil
 from signal import SIGHUP
 from signal import Signals as SignalNumber
 
@@ -353,7 +354,8 @@ def make_run_plan(
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
-    workers = min(launch.executor.workers_for(threads), max(len(plan.missing), 1))
+    batch = min((spec.batch for spec in plan.missing), default=1)
+    workers = min(launch.executor.workers_for(threads), max(ceil(len(plan.missing) / batch), 1))
     beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
     costs, layout = costs or Costs(), Layout(paths.folder.parent)
     replay = largest_replay_buffer(plan.missing, costs.spaces)
@@ -383,6 +385,7 @@ def make_run_plan(
         protocol=None if experiment is None else protocol_of_plan(experiment, layout),
         beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
         workers=workers,
+        batch=batch,
         threads=threads,
         **expected.of_plan(),
         code=str(code),

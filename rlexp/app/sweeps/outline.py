@@ -89,6 +89,7 @@ def outline_of(
         steps_per_run=question.steps,
         beginnings=describe_beginnings(begun, launch.with_drift, replay),
         workers=workers,
+        batch=first[0].batch,
         threads=launch.threads,
         **expected.of_plan(),
         code=str(code),
