@@ -19,6 +19,8 @@ class RecurrentPPO(ClippedPolicyGradient):
     """
 
     identity: ClassVar = Identity("algorithm", "recurrent_ppo")
+    fixed_rollouts: ClassVar[bool] = True
+    """Whether the length of rollouts is also that of the memory, and cannot change."""
 
     policies: ClassVar[tuple[str, ...]] = (
         "MlpLstmPolicy",

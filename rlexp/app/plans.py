@@ -35,6 +35,8 @@ class StartingPoints:
         allow_drift: The command that continues from checkpoints of other versions; null where no
             checkpoint was refused for its versions.
         replay_bytes: Size of the largest replay buffer in a checkpoint, in bytes.
+        rewritten_bytes: Size of what changes in place in the largest replay buffer, which each checkpoint
+            writes whole, in bytes.
     """
 
     continued: Mapping[str, int]
@@ -42,6 +44,7 @@ class StartingPoints:
     anew: Mapping[str, RefusedCheckpoint]
     allow_drift: str | None
     replay_bytes: int
+    rewritten_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,7 @@ class RunPlan(ExecutionEstimate, Displayed):
             outside a dry run, because a run with one of them is refused.
         kept_replay_bytes: Size of the replay buffers that stay on disk when the runs have ended, in
             bytes, at most.
+        remarks: What never acts in so few steps, and callbacks that keep no state, one sentence each.
     """
 
     schema: ClassVar[Schema] = Schema("run-plan")
@@ -129,6 +133,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     protocol: str | None = None
     refused: tuple[RefusedCell, ...] = ()
     kept_replay_bytes: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     if plan.kept_replay_bytes:
         size = format_bytes(plan.kept_replay_bytes)
         yield f"  replay buffers that stay on disk (budget.keep_last): up to {size}"
+    yield from (f"  {remark}" for remark in plan.remarks)
     if plan.reach:
         yield f"  {plan.reach}"
     if plan.looks:
@@ -156,6 +157,9 @@ def checkpoint_lines(beginnings: StartingPoints, of: str = "") -> Iterator[str]:
         yield f"  to continue from these checkpoints anyway: {beginnings.allow_drift}"
     if beginnings.replay_bytes > LARGE:
         yield f"  replay buffers in checkpoints: up to {format_bytes(beginnings.replay_bytes)} per run"
+    if beginnings.rewritten_bytes:
+        size = format_bytes(beginnings.rewritten_bytes)
+        yield f"  what replay changes in place, written whole at each checkpoint: up to {size} per run"
 
 
 def _runs(count: int, of: str) -> str:

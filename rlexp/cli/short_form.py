@@ -247,7 +247,8 @@ def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     yield from (shorten_middle(line, LONGEST_FAILURE) for line in failures[:MOST_FAILURES])
     if len(failures) > MOST_FAILURES:
         yield f"and {len(failures) - MOST_FAILURES} more runs without a score: {all_of_them}"
-    yield from (f"{sentence.rstrip('.')}." for sentence in summary.past.sentences())
+    sentences = (*summary.past.sentences(), *summary.remarks)
+    yield from (f"{sentence.rstrip('.')}." for sentence in sentences)
 
 
 def show_sweep_card(card: "SummaryCard", console: "Console", all_of_them: str) -> None:

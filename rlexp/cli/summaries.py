@@ -29,7 +29,7 @@ def closing_lines(summary: PhaseSummary) -> Iterator[str]:
     """Failed runs, what was continued, and the folder of the records."""
     for line in failure_lines(summary):
         yield f"  {line}"
-    for line in summary.past.sentences():
+    for line in (*summary.past.sentences(), *summary.remarks):
         yield f"  {line}"
     yield f"Records: {summary.folder}"
 

@@ -104,8 +104,11 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     run continues from its checkpoint.
     """
 
+    acts_as = "component constraints_as_terminations"
+
     def __init__(self, env: Env, settings: ConstraintsAsTerminations) -> None:
         super().__init__(env)
+        self.acted = 0
         self._settings = settings
         self._fixed = settings.scale or {}
         self._learnt: dict[str, float] = {}
@@ -133,6 +136,7 @@ class TerminatingEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         chance = self._chance(violations(self._settings.constraints, observation, action, info))
         if chance > 0:
             self._check_sign(shifted)
+            self.acted += 1
             terminated = terminated or bool(self.np_random.random() < chance)
         return observation, shifted * (1 - chance), terminated, truncated, info
 

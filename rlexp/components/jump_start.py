@@ -72,6 +72,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """An environment in which the guide takes the first steps of each episode."""
 
     resets_again = True
+    acts_as = "component jump_start"
 
     def __init__(self, env: Env, guide: Guide, settings: JumpStart) -> None:
         super().__init__(env)
@@ -80,6 +81,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._best: float | None = None
         self._returns: deque[float] = deque(maxlen=settings.window)
         self._return = 0.0
+        self.acted = 0
 
     @property
     def horizon(self) -> int:
@@ -110,6 +112,7 @@ class JumpStartedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         observation, info = result
         for _ in range(steps):
             action = self._guide.act(observation)
+            self.acted += 1
             observation, reward, terminated, truncated, info = self.env.step(action)
             self._return += float(reward)
             if terminated or truncated:

@@ -89,9 +89,11 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """An environment whose episodes may begin in the middle of a guide's trajectory."""
 
     resets_again = True
+    acts_as = "component snapshots"
 
     def __init__(self, env: Env, guide: Guide, settings: Snapshots) -> None:
         super().__init__(env)
+        self.acted = 0
         self._guide: Guide | None = guide
         self._settings = settings
         self._trajectories: list[tuple[int, list[Any]]] = []
@@ -112,6 +114,7 @@ class SnapshotEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         members = self._members[self.np_random.integers(len(self._members))]
         trajectory, step = self._places[members[self.np_random.integers(len(members))]]
         self._left = self._settings.truncate
+        self.acted += 1
         return self._reached(int(trajectory), int(step))
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:

@@ -32,8 +32,11 @@ class StickyActions(Staged):
 class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """Repeats actions at random, drawn from the environment's own generator."""
 
+    acts_as = "component sticky_actions"
+
     def __init__(self, env: Env, probability: float) -> None:
         super().__init__(env)
+        self.acted = 0
         self._probability = probability
         self._before: Any = None
 
@@ -46,6 +49,7 @@ class StickyEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         """Step with this action or with the last one."""
         if self._before is not None and self.np_random.random() < self._probability:
             action = self._before
+            self.acted += 1
         # The action that was taken, not the requested one: a repeated action may repeat again.
         self._before = action
         return self.env.step(action)

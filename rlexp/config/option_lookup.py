@@ -43,6 +43,14 @@ def options_of_component(name: str, target: str, folder: Path) -> list[tuple[str
     return [
         (group, option)
         for group in ("component", "teacher")
+        for option in options_of_named(group, name, target, folder)
+    ]
+
+
+def options_of_named(group: str, name: str, target: str, folder: Path) -> list[str]:
+    """The options of a group that add a plug-in of a class under a name."""
+    return [
+        option
         for option in group_options(group, folder)
         if _target_at(read_option(group, option, folder).get(name)) == target
     ]

@@ -25,7 +25,8 @@ MAPPING_KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 BARE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 """A text that Hydra's grammar takes without quotes, unless it is a `CONSTANT`."""
 FREE_FORM_KEYS = re.compile(
-    r"(environment\.arguments|environment\.measures|agent\.policy_kwargs|algorithm\.settings)[.=]"
+    r"(environment\.arguments|environment\.measures|agent\.policy_kwargs|algorithm\.settings"
+    r"|callback\.\w+\.values)[.=]"
 )
 """Keys with free content, such as the arguments of a library. Any key below them needs no `+`."""
 TEXT_VALUE = re.compile(r"(algorithm\.command=)([^'\"].*)", re.DOTALL)

@@ -18,6 +18,9 @@ VERSION = 1
 KEYS = {SCHEDULE, "steps", "values"}
 GROUP = "algorithm"
 """The part of a configuration whose settings a schedule may change."""
+CALLBACK = "callback"
+VALUES = "values"
+"""The setting of a callback that holds schedules by the name of their hyperparameter."""
 
 
 def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -30,14 +33,31 @@ def with_schedules(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: A file does not exist, or holds no valid schedule of the setting.
     """
-    part = settings.get(GROUP)
-    if not isinstance(part, Mapping):
-        return settings
-    named = {k: v for k, v in part.items() if isinstance(v, Mapping) and SCHEDULE in v}
-    if not named:
-        return settings
-    read = {name: _read_entry(f"{GROUP}.{name}", value, folder) for name, value in named.items()}
-    return {**settings, GROUP: {**part, **read}}
+    part, callbacks = settings.get(GROUP), settings.get(CALLBACK)
+    if isinstance(part, Mapping):
+        settings = {**settings, GROUP: _with_read(part, folder)}
+    if isinstance(callbacks, Mapping):
+        read = {name: _with_read_values(each, folder) for name, each in callbacks.items()}
+        settings = {**settings, CALLBACK: read}
+    return settings
+
+
+def _with_read(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings of an algorithm with the content of the files that they name."""
+    return {
+        name: _read_entry(f"{GROUP}.{name}", value, folder)
+        if isinstance(value, Mapping) and SCHEDULE in value
+        else value
+        for name, value in values.items()
+    }
+
+
+def _with_read_values(callback: Any, folder: Path) -> Any:
+    """A callback whose schedules of hyperparameters have the content of the files that they name."""
+    values = callback.get(VALUES) if isinstance(callback, Mapping) else None
+    if not isinstance(values, Mapping):
+        return callback
+    return {**callback, VALUES: _with_read(values, folder)}
 
 
 def schedule_text(steps: Sequence[int], values: Mapping[str, Sequence[float]]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.config.search_space import SearchedGroups
 from rlexp.config.sweep import SweepRequest
-from rlexp.config.validate import PLUG_INS, ValidatedSettings, build, validate
+from rlexp.config.validate import PLUG_INS, REPLAY, ValidatedSettings, build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.measures import declaration_key, known_values
@@ -101,6 +101,12 @@ def _check_spread(request: SweepRequest, root: ValidatedSettings, pruner: str) -
 
 
 def _check_budget(request: SweepRequest, root: ValidatedSettings) -> None:
+    if root.budget.stop_at is not None:
+        raise ConfigError(
+            "budget.stop_at ends runs at different steps, and a sweep compares trials of equal steps: leave "
+            "it out; objective=[steps_to_threshold] prefers trials that reach a return early",
+            key="budget.stop_at",
+        )
     plan, steps = request.plan, root.budget.steps
     if plan.full_runs is not None and plan.full_runs < 1:
         raise ConfigError(
@@ -260,7 +266,7 @@ def _check_parameter(
 def _build(settings: Mapping[str, Any], key: str, allowed: Sequence[str]) -> None:
     group = key.split(".", maxsplit=1)[0]
     # Building the one plug-in that has the key is faster than validating everything.
-    if group in PLUG_INS:
+    if group in {*PLUG_INS, REPLAY}:
         build(settings[group], group, allowed)
     else:
         validate(settings, allowed)

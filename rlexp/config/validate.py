@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from rlexp.algorithms.schedules import StepSchedule
+from rlexp.algorithms.schedules import may_change
+from rlexp.config.callback_classes import as_plug_in, is_library_callback
 from rlexp.config.secret_check import fill_variables, find_secrets
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
@@ -21,7 +22,7 @@ from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")
 
-PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections."}
+PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections.", "replay": "rlexp.replay."}
 """Packages of the plug-ins of a group, if not `rlexp.GROUPs.`"""
 COMPONENTS = "components"
 """The key of an environment that holds its components by name."""
@@ -52,15 +53,19 @@ class ValidatedSettings:
     environment: dict[str, Any]
     executor: dict[str, Any]
     tracker: dict[str, Any] | list[str]
+    callback: dict[str, Any] | list[str]
     experiment: str | None
     phase: Literal["test", "tuning"]
     failures: Failures
     seeds: SeedPlan
     budget: Budget
     compute: Compute
+    replay: dict[str, Any] | None = None
 
 
 PLUG_INS = ("agent", "algorithm", "environment", "executor")
+REPLAY = "replay"
+"""The group of the plug-in that stores experience."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,7 @@ class LearningPlugIns:
     agent: Any
     algorithm: Any
     environment: Any
+    replay: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,7 @@ class PlugIns(LearningPlugIns):
 
     executor: Any
     trackers: Mapping[str, Any]
+    callbacks: Mapping[str, Any]
 
 
 def validate(
@@ -97,10 +104,15 @@ def validate(
     if root is not None and root.budget.restarts is not None:
         mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
+    # A study's conf/config.yaml from before this group existed does not choose an option of it.
+    given = settings.get(REPLAY)
+    replay = None if given is None else _build_plug_in(mistakes, given, REPLAY, allowed)
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
+    callbacks = _build_named_plug_ins(mistakes, settings.get("callback"), "callback", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
-    return root, PlugIns(**dict(zip(PLUG_INS, parts, strict=True)), trackers=trackers)
+    every = dict(zip(PLUG_INS, parts, strict=True))
+    return root, PlugIns(**every, replay=replay, trackers=trackers, callbacks=callbacks)
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:
@@ -138,6 +150,8 @@ def build_named(settings: Any, group: str, allowed: Sequence[str] = ()) -> dict[
         ConfigError: All mistakes of their settings, on one line.
     """
     mistakes = _secret_errors({group: settings})
+    if isinstance(settings, Mapping):
+        settings = {name: _without_recorded_names(part) for name, part in settings.items()}
     built = _build_named_plug_ins(mistakes, settings, group, allowed)
     if mistakes:
         raise _combined(mistakes)
@@ -284,6 +298,8 @@ def load_target(path: Any, group: str, allowed: Sequence[str] = ()) -> type:
     except Exception as error:  # importing runs arbitrary code, which may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(f"{group}._target_={path!r} cannot be imported: {reason}") from error
+    if group == "callback" and is_library_callback(target) and not is_dataclass(target):
+        return as_plug_in(target)
     if not isinstance(target, type) or not is_dataclass(target):
         raise ConfigError(
             f"{group}._target_={path!r} is not a plug-in: write the path of a dataclass"
@@ -471,15 +487,10 @@ def _value_error(item: Any, path: str, kind: type) -> ConfigError:
 
 def _constant_error(path: str, kind: type) -> ConfigError:
     """The error of a schedule for a setting that has one value for the whole training."""
-    changing = [f.name for f in fields(kind) if _may_change(f.type)] if is_dataclass(kind) else []
+    changing = [f.name for f in fields(kind) if may_change(f.type)] if is_dataclass(kind) else []
     text = f"{path} cannot change while a run trains: give it one value"
     names = f"; these settings can change: {', '.join(changing)}" if changing else ""
     return ConfigError(f"{text}{names}", code="wrong_type", key=path, allowed=changing)
-
-
-def _may_change(kind: Any) -> bool:
-    """Whether a type takes a schedule by steps."""
-    return get_origin(kind) is StepSchedule or any(map(_may_change, get_args(kind)))
 
 
 def _in_words(message: str) -> str:

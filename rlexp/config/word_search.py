@@ -19,7 +19,12 @@ from rlexp.errors import ConfigError, did_you_mean
 FILES = ("config.yaml", "sweep.yaml", "report.yaml")
 """Files of settings outside groups, those of runs first."""
 COMPONENTS = "environment.components."
-PREFIXES = {"tracker": "tracker.", "component": COMPONENTS, "teacher": COMPONENTS}
+PREFIXES = {
+    "tracker": "tracker.",
+    "component": COMPONENTS,
+    "teacher": COMPONENTS,
+    "callback": "callback.",
+}
 """Text before the keys in the files of a group, if not the name of the group."""
 WITHOUT_SETTINGS = ("benchmark", "metric", "section", DEFINITIONS)
 """Groups whose files hold no settings of their own."""

@@ -28,6 +28,8 @@ KEEP_BELOW = "keep_below"
 the replay buffer, because a longer run may continue it."""
 RESTARTS = "restarts"
 """The setting that only `rlexp extend` makes; a training that extends none has no earlier parts."""
+STOP_AT = "stop_at"
+"""The setting that ends a training at a return; records without it keep the form that they had."""
 
 TENTH = "tenth"
 """Value of `evaluation_every` in a configuration that means a tenth of `steps`."""
@@ -76,6 +78,8 @@ class Budget:
 
     `restarts` are the lengths of the earlier parts of an extended training, in environment steps,
     after each of which its schedules began again. Only `rlexp extend` sets it.
+    `stop_at` ends a training before its steps are used: where the last 100 training episodes have this
+    mean return. The final evaluation and its score follow as usual.
     """
 
     steps: Annotated[int, Ge(1)]
@@ -90,10 +94,17 @@ class Budget:
     keep_last: bool | None = None
     system_metrics_seconds: Annotated[float, Interval(ge=1, lt=inf)] | None = None
     restarts: tuple[int, ...] | None = None
+    stop_at: Annotated[float, Interval(gt=-inf, lt=inf)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a score that lacks its evaluations, and more evaluations than have seeds."""
         self._check_score()
+        if self.stop_at is not None and self.reads_curve:
+            raise ConfigError(
+                f"budget.stop_at ends some curves early, and budget.score={self.score} reads them to "
+                "their ends: use budget.score=final",
+                key="budget.stop_at",
+            )
         if self.restarts is not None:
             # Records hold a list, and JSON knows no tuples.
             object.__setattr__(self, RESTARTS, tuple(self.restarts))
@@ -145,6 +156,8 @@ class Budget:
         settings = {key: value for key, value in asdict(self).items() if key not in OPERATIONAL}
         # JSON knows no tuples, and records without restarts keep the form that they always had.
         restarts = settings.pop(RESTARTS)
+        if settings[STOP_AT] is None:
+            settings.pop(STOP_AT)
         return settings if restarts is None else {**settings, RESTARTS: list(restarts)}
 
     def operational(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rlexp.protocol.identity import Plain, digest
 from rlexp.protocol.measures import declaration_key, is_minimised, known_values
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
-from rlexp.protocol.spec import Parent, RunSpec, described
+from rlexp.protocol.spec import CALLBACK, Parent, RunSpec, described
 from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Sweep, SweepPlan
 
 Failures = Literal["missing", "worst"]
@@ -23,6 +23,8 @@ class Configuration:
     `reference` holds the known returns of the task, and `measures` the declared measures by name.
     Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream,
     or of a commit in an ablation; it is part of the identity, and None for every other configuration.
+    `callback` holds the plug-ins that act during training, by name; None without any.
+    `replay` is None for uniform replay.
     """
 
     schema: ClassVar[int] = 2
@@ -38,6 +40,8 @@ class Configuration:
     compute: Compute
     measures: Plain = field(default_factory=dict)
     code: str | None = None
+    callback: Plain | None = None
+    replay: Plain | None = None
 
     @property
     def score_reference(self) -> Plain:
@@ -97,6 +101,8 @@ class Configuration:
             "compute": self.compute.defining(),
             # What is absent is not hashed: all other identities stay as they are.
             **({} if self.code is None else {"code": self.code}),
+            **({} if not self.callback else {CALLBACK: self.callback}),
+            **({} if self.replay is None else {"replay": self.replay}),
         }
 
     @property

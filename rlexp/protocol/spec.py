@@ -24,6 +24,9 @@ RUN = ("phase", "root", "seed", "parent")
 COMPONENTS = "components"
 """Key of an environment for its components, by name, innermost first."""
 
+CALLBACK = "callback"
+"""Field for the plug-ins that act during training, by name, in the order of their calls."""
+
 
 def scored_quantity(algorithm: Plain, score: str) -> str:
     """What a score is made of: `return`, or the name of a measure or an imported metric.
@@ -75,7 +78,7 @@ class RunSpec:
         parent: The run from which this run continues, if any.
         code: The digest of the code that a candidate of a stream is trained by, or `commit:` and that
             of a commit in an ablation; None for ordinary runs.
-        callback: A plug-in that acts during training, if any.
+        callback: Plug-ins that act during training, by name, in the order of their calls; None without.
         replay: A plug-in that stores experience, if any.
         dataset: A plug-in that provides recorded experience, if any.
     """
@@ -219,6 +222,9 @@ def configuration_identity(parts: Plain) -> dict[str, Any]:
         # The order of components matters. Canonical JSON sorts keys, so a list is hashed.
         in_order = [identifying(component) for component in components.values()]
         hashed["environment"] = {**hashed["environment"], COMPONENTS: in_order}
+    if callbacks := _mapping(hashed.get(CALLBACK)):
+        # So does the order of callbacks: each is called after the one before.
+        hashed[CALLBACK] = [identifying(callback) for callback in callbacks.values()]
     return hashed
 
 
@@ -234,9 +240,17 @@ def described(parts: Plain) -> dict[str, Any]:
         shown["environment"] = {**shown["environment"], COMPONENTS: named}
         if len(named) > 1:
             shown["environment"]["order_of_components"] = list(named)
+    if callbacks := _mapping(parts.get(CALLBACK)):
+        shown[CALLBACK] = {name: identifying(callback) for name, callback in callbacks.items()}
+        if len(callbacks) > 1:
+            shown[CALLBACK]["order_of_callbacks"] = list(callbacks)
     return shown
 
 
 def _components(environment: Any) -> Plain:
-    components = environment.get(COMPONENTS) if isinstance(environment, Mapping) else None
-    return components if isinstance(components, Mapping) else {}
+    return _mapping(_mapping(environment).get(COMPONENTS))
+
+
+def _mapping(value: Any) -> Plain:
+    """The value, or an empty mapping: a file may hold anything."""
+    return value if isinstance(value, Mapping) else {}

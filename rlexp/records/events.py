@@ -207,7 +207,9 @@ class Checkpointed:
 class RunEnded:
     """The attempt ended. `weights` is the sha256 of the final parameters.
 
-    `rung` is the step at which a pruned run was judged; later evaluations do not count.
+    `rung` is the step at which a pruned run was judged; later evaluations do not count. `reason` of a
+    completed attempt says why it ended before its budget was used. `acted` says how often each callback,
+    component and teacher that counts it has acted, by its kind and name (`callback resets`).
     """
 
     tag: ClassVar[str] = "ended"
@@ -219,6 +221,7 @@ class RunEnded:
     reason: str | None = None
     weights: str | None = None
     rung: int | None = None
+    acted: Mapping[str, int] | None = None
 
 
 Event = (
@@ -251,9 +254,10 @@ KINDS: Mapping[str, type[Event]] = {
 def to_plain(event: Event) -> dict[str, Any]:
     """The event as JSON values; NaN and infinities, which JSON lacks, become strings (`"nan"`)."""
     values = {f.name: _encode(getattr(event, f.name)) for f in fields(event)}
-    # Journals of versions without measures must keep their bytes, and so their checksums.
-    if values.get("measures", values) is None:
-        del values["measures"]
+    # Journals of versions without these fields must keep their bytes, and so their checksums.
+    for added in ("measures", "acted"):
+        if values.get(added, values) is None:
+            del values[added]
     return {"event": event.tag, **values}
 
 
@@ -307,6 +311,8 @@ def _of_ended(values: dict[str, Any]) -> None:
     values["ending"] = Ending(values["ending"])
     if values.get("failure") is not None:
         values["failure"] = Failure(values["failure"])
+    if values.get("acted") is not None:
+        values["acted"] = {str(name): int(count) for name, count in values["acted"].items()}
     values["seconds"] = float(values["seconds"])
 
 

@@ -114,6 +114,8 @@ class RunRecord:
     """Environment steps trained by all attempts, repeated ones included."""
     seconds_spent: float = 0.0
     """Duration of all attempts, without those that were killed and recorded no end."""
+    acted: Mapping[str, int] | None = None
+    """How often each callback, component and teacher that counts it has acted; see `RunEnded`."""
     brief: Brief | None = None
     """Replaces evaluations, examinations, measurements and checkpoints that are left out."""
 
@@ -343,6 +345,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
         started=event.time,
         seconds=None,
         weights=None,
+        acted=None,
         final=None,
         evaluations=(),
         examinations=(),
@@ -366,6 +369,7 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         seconds=seconds,
         seconds_spent=record.seconds_spent + (seconds or 0.0),
         weights=event.weights,
+        acted=event.acted,
         evaluations=_until(record.evaluations, event.rung),
         machine_failures=record.machine_failures + failed_by_machine,
     )

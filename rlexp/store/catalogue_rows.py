@@ -30,6 +30,7 @@ COPIED: Mapping[str, tuple[type, ...]] = {
     "begun": (int,),
     "spent": (int,),
     "seconds_spent": (float,),
+    "acted": (dict, type(None)),
 }
 """Fields of a record that are stored unchanged, and their types."""
 COLUMNS: Mapping[str, tuple[type, ...]] = {

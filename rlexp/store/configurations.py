@@ -41,6 +41,8 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         compute=Compute(**document["compute"]),
         measures=measures,
         code=_code(document.get("code")),
+        callback=_callback(document.get("callback")),
+        replay=_replay(document.get("replay")),
     )
 
 
@@ -48,6 +50,21 @@ def _code(digest: object) -> str | None:
     if digest is not None and not isinstance(digest, str):
         raise TypeError(f"code={digest!r} must be a digest")
     return digest
+
+
+def _callback(callbacks: object) -> Mapping[str, Any] | None:
+    named = isinstance(callbacks, Mapping) and all(
+        isinstance(part, Mapping) for part in callbacks.values()
+    )
+    if callbacks is not None and not named:
+        raise TypeError(f"callback={callbacks!r} must be a mapping of callbacks by name")
+    return callbacks if isinstance(callbacks, Mapping) else None
+
+
+def _replay(part: object) -> Mapping[str, Any] | None:
+    if part is not None and not isinstance(part, Mapping):
+        raise TypeError("replay must be a mapping")
+    return part
 
 
 def _check_names(*names: object) -> None:

@@ -1,4 +1,4 @@
-"""The only callback of a training: turns the calls of stable-baselines3 into events."""
+"""The callback of every training: turns the calls of stable-baselines3 into events."""
 
 import math
 from collections.abc import Callable
@@ -10,11 +10,16 @@ from stable_baselines3.common.logger import KVWriter
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
+from rlexp.training.acting import ActingCallbacks
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.parameters import all_finite, diverged_loss
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.snapshot import Restored
-from rlexp.training.stopping import heartbeat_and_check_stop
+from rlexp.training.stopping import (
+    ReturnThreshold,
+    ThresholdReached,
+    heartbeat_and_check_stop,
+)
 
 CHECK_EVERY = 100
 """Rollouts between checks of the weights, for learners whose rollouts are a few steps long."""
@@ -61,6 +66,7 @@ class Recorder(BaseCallback):
         scheduler: CheckpointScheduler,
         restored: Restored | None,
         values: ScheduledValues,
+        acting: ActingCallbacks | None = None,
     ) -> None:
         super().__init__()
         self._listener = listener
@@ -69,6 +75,8 @@ class Recorder(BaseCallback):
         self._scheduler = scheduler
         self._restored = restored
         self._values = values
+        self._acting = acting
+        self._threshold = ReturnThreshold(budget.stop_at)
         self._earlier = restored.progress.seconds if restored else 0.0
         # Evaluations up to the checkpoint are stored in it, so they are not repeated.
         self._evaluated = self._evaluations_due(restored.step) if restored else 0
@@ -95,7 +103,7 @@ class Recorder(BaseCallback):
         if self._restored is not None:
             # `learn` may draw random numbers before its first rollout (gSDE does), so the
             # generators are restored only here.
-            self._restored.begin_rollout()
+            self._restored.begin_rollout(self._acting)
             self._restored = None
         else:
             if self._in_chunks:
@@ -104,6 +112,8 @@ class Recorder(BaseCallback):
             self._scheduler.rollout_starts(self.num_timesteps)
             if self._scheduler.asked_at is not None:
                 self._heartbeat_and_check_stop()
+        if self._threshold.is_reached(self.model):
+            raise ThresholdReached
         # Last: a restored learner has the values of the moment of its checkpoint.
         self._values.set_on(self.model)
         calls, self._last_rollout = self.n_calls - self._last_rollout, self.n_calls

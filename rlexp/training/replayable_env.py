@@ -15,6 +15,8 @@ from rlexp.training.episode_log import EpisodeLog, NotReplayable, digest, in_one
 from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 from rlexp.training.rng_state import wrapper_stack
 
+ACTED, ACTS_AS = "acted", "acts_as"
+"""Attributes of wrappers: how often one has changed the training, and its kind and name in reports."""
 REASON = "reason"
 """Key of a state that cannot be restored; its value says why."""
 WHEN_REPLAYED = "when its episode is replayed"
@@ -40,6 +42,16 @@ class ReplayableEnvironment(WatchedEnvironment):
         # Before the reset, which uses up the seed and draws from the generators.
         self._past = self._log.begin(self._seed)
         return super().reset(**settings)
+
+    def acts(self) -> dict[str, int]:
+        """How often each component has acted, of those with a counter `acted`, by kind and name."""
+        counts: dict[str, int] = {}
+        for layer in self._layers:
+            count = getattr(layer, ACTED, None) if ACTS_AS in vars(type(layer)) else None
+            if count is not None:
+                name = getattr(layer, ACTS_AS)
+                counts[name] = counts.get(name, 0) + int(count)
+        return counts
 
     def env_state(self) -> dict[str, Any]:
         """Return the log that leads to the present state, or a `reason` why there is none.

@@ -21,6 +21,7 @@ from rlexp.records.checkpoint import (
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
+from rlexp.training.acting import ActingCallbacks
 from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
 from rlexp.training.parameters import load_parameters, weights_digest
@@ -28,6 +29,9 @@ from rlexp.training.replayable_env import REASON
 from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import write_statistics
+
+CALLBACKS = "callbacks"
+"""Key of the state of the callbacks that act while the run trains."""
 
 
 class CannotContinue(Exception):  # noqa: N818
@@ -55,11 +59,18 @@ class Snapshot:
     """The sha256 of parameters, generators and environments; None if it cannot be continued."""
 
     @classmethod
-    def take(cls, model: BaseAlgorithm, progress: TrainingProgress) -> "Snapshot":
+    def take(
+        cls,
+        model: BaseAlgorithm,
+        progress: TrainingProgress,
+        acting: ActingCallbacks | None = None,
+    ) -> "Snapshot":
         """Return a copy of the training; `state["obstacle"]` says why it cannot be continued."""
         assert model.env is not None
-        obstacle = learner_state.continuation_obstacle(model) or learner_state.replay_obstacle(
-            model
+        obstacle = (
+            learner_state.continuation_obstacle(model)
+            or learner_state.replay_obstacle(model)
+            or (acting.obstacle if acting else None)
         )
         state: dict[str, Any] = {"obstacle": obstacle}
         extent, state_digest = learner_state.BufferExtent(0, 0), None
@@ -70,10 +81,13 @@ class Snapshot:
                 "generators": capture_generators(model),
                 "environments": capture_vec_env(model.env),
                 "next_row": learner_state.pending_row(model),
+                "replay": learner_state.changing_state(model),
                 "evaluations": [_event_to_dict(e) for e in progress.evaluations],
                 "seconds": progress.seconds,
                 "logged": learner_state.logged_values(model),
             }
+            if acting:
+                state[CALLBACKS] = acting.state()
             state_digest = _digest(model, state)
         return cls(
             step=model.num_timesteps,
@@ -125,7 +139,7 @@ class Restored:
     step: int
     progress: TrainingProgress
     written: int
-    begin_rollout: Callable[[], None]
+    begin_rollout: Callable[[ActingCallbacks | None], None]
 
 
 def restore_training(
@@ -167,12 +181,21 @@ def _restore(
     if model.num_timesteps != saved.step:
         raise CannotContinue(f"the checkpoint holds the state of step {model.num_timesteps}")
     learner_state.fill_buffer(
-        model, _with_heartbeats(saved.transitions(), beat), state["next_row"]
+        model,
+        _with_heartbeats(saved.transitions(), beat),
+        state["next_row"],
+        # Checkpoints of versions without such buffers lack it.
+        state.get("replay", {}),
     )
     restore_vec_env(model.env, state["environments"], beat=beat)
     written = learner_state.buffer_extent(model).end
 
-    def begin_rollout() -> None:
+    def begin_rollout(acting: ActingCallbacks | None = None) -> None:
+        if acting:
+            # Its start of training may have changed the learner, as it did before the first step.
+            load_parameters(model, io.BytesIO(saved.files[MODEL]))
+            learner_state.prepare_learner(model, state["learner"])
+            acting.restore(state[CALLBACKS])
         learner_state.restore_learner(model, state["learner"])
         learner_state.restore_logged_values(model, state.get("logged", {}))
         # Last: building, replaying and `learn` itself may have drawn random numbers before.
@@ -198,6 +221,8 @@ def _digest(model: BaseAlgorithm, state: dict[str, Any]) -> str:
     # Without the times of episodes and evaluations, which differ from execution to execution.
     layers = state["environments"].get("layers", [])
     digested = {"generators": state["generators"], "layers": layers}
+    if CALLBACKS in state:
+        digested[CALLBACKS] = state[CALLBACKS]
     if program := state["learner"]["arrays"].get("program_state"):
         digested["program"] = program
     parts = digest(digested)

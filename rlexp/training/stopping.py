@@ -1,6 +1,9 @@
-"""Heartbeats, stop requests and the time limit of a training."""
+"""Heartbeats, stop requests, the time limit of a training, and the return at which it ends."""
 
 from collections.abc import Callable
+from statistics import fmean
+
+from stable_baselines3.common.base_class import BaseAlgorithm
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import StopRequest
@@ -17,6 +20,33 @@ class Stopped(Exception):  # noqa: N818
 
 class TimedOut(Exception):  # noqa: N818
     """The run has used up its time limit."""
+
+
+class ThresholdReached(Exception):  # noqa: N818
+    """Training episodes have reached the return at which the budget ends the training."""
+
+
+class ReturnThreshold:
+    """The return of training episodes at which a training ends, if the budget declares one.
+
+    It is judged where a rollout starts, by the mean of the last training episodes, of which the library
+    keeps 100. No evaluation is read: the episodes of a score decide nothing.
+    """
+
+    def __init__(self, threshold: float | None) -> None:
+        self._threshold = threshold
+        self._newest: object = None
+
+    def is_reached(self, model: BaseAlgorithm) -> bool:
+        """Whether as many training episodes as the library keeps have this mean return, or more."""
+        episodes = model.ep_info_buffer
+        if self._threshold is None or not episodes or len(episodes) < (episodes.maxlen or 1):
+            return False
+        # Off-policy learners start a rollout at each step: without a new episode there is no news.
+        if episodes[-1] is self._newest:
+            return False
+        self._newest = episodes[-1]
+        return fmean(float(episode["r"]) for episode in episodes) >= self._threshold
 
 
 def heartbeat_and_check_stop(

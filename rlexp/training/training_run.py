@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.algorithms import BringsEnvironments
 from rlexp.environments import Stage
-from rlexp.environments.composed import splits
+from rlexp.environments.composed import ComposedTask, splits
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -40,7 +41,12 @@ from rlexp.training.snapshot import (
     restore_training,
 )
 from rlexp.training.starting_policy import begin_with
-from rlexp.training.stopping import Stopped, TimedOut, heartbeat_and_check_stop
+from rlexp.training.stopping import (
+    Stopped,
+    ThresholdReached,
+    TimedOut,
+    heartbeat_and_check_stop,
+)
 from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vectorise import write_statistics
 
@@ -102,7 +108,7 @@ def train(
     ending, failure, reason, weights, rung = Ending.FAILED, None, None, None, None
     try:
         weights = run.execute()
-        ending = Ending.COMPLETED
+        ending, reason = Ending.COMPLETED, run.early_end
     except Stopped as stopped:
         stop = stopped.request
         ending, reason, rung = stop.ending, stop.reason, stop.rung
@@ -126,6 +132,7 @@ def train(
         reason=reason,
         weights=weights,
         rung=rung,
+        acted=run.acted,
     )
     # Close after the result is recorded: an environment that crashes in `close` cannot change it.
     try:
@@ -151,6 +158,10 @@ class TrainingRun:
         self.logger: Logger | None = None
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
+        self.acting = training.acting_callbacks()
+        self.acted: dict[str, int] | None = None
+        self.early_end: str | None = None
+        """Why a completed training is shorter than its budget."""
         self.earlier = 0.0
         """Seconds that earlier attempts took up to the restored checkpoint."""
         self.scheduler = CheckpointScheduler(
@@ -183,17 +194,57 @@ class TrainingRun:
             scheduler=self.scheduler,
             restored=restored,
             values=self.training.scheduled_values(),
+            acting=self.acting,
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
         with shortcuts_of(model, self.training.shortcuts):
-            model.learn(left, callback=recorder, reset_num_timesteps=restored is None)
+            self._learn(left, recorder, anew=restored is None)
+            self.acted = self._count_acts()
             # The last update comes after the last callback, so check its result here.
             recorder.check_numbers()
             self.evaluate(final=True)
             self.examine()
         self._publish_policy()
         return weights_digest(model)
+
+    def _learn(self, steps: int, recorder: Recorder, *, anew: bool) -> None:
+        """Train for the rest of the budget, or until a threshold or a callback ends the training."""
+        assert self.model is not None
+        # The recorder comes first: it copies the training before callbacks change it.
+        together = CallbackList([recorder, self.acting]) if self.acting else recorder
+        try:
+            self.model.learn(steps, callback=together, reset_num_timesteps=anew)
+        except ThresholdReached:
+            self.acting.on_training_end()
+            threshold = self.training.budget.stop_at
+            self._end_early(f"training episodes reached budget.stop_at={threshold:g}")
+        if (name := self.acting.stopped_by) is not None:
+            self._end_early(f"callback {name} ended the training")
+
+    def _count_acts(self) -> dict[str, int] | None:
+        """How often callbacks, components and teachers have acted, of those that count it."""
+        assert self.model is not None
+        acts = {f"callback {name}": count for name, count in self.acting.acted().items()}
+        vector, composed = self.model.env, isinstance(self.training.environment, ComposedTask)
+        if (
+            composed
+            and vector is not None
+            and not isinstance(self.training.algorithm, BringsEnvironments)
+        ):
+            for counts in vector.env_method("acts"):
+                for name, count in counts.items():
+                    acts[name] = acts.get(name, 0) + count
+        return acts or None
+
+    def _end_early(self, cause: str) -> None:
+        budget = self.training.budget
+        self.early_end = f"{cause} at step {self.step:,} of {budget.steps:,}"
+        if budget.reads_curve:
+            raise ConfigError(
+                f"{self.early_end}, and budget.score={budget.score} reads the whole curve: use "
+                "budget.score=final"
+            )
 
     def _continue(self) -> Restored | None:
         """Restore the first usable checkpoint; emits a `Refused` event for each unusable one."""
@@ -267,7 +318,7 @@ class TrainingRun:
         assert self.model is not None
         seconds = self.earlier + self.listener.elapsed()
         progress = TrainingProgress(evaluations=tuple(self.evaluations), seconds=seconds)
-        return Snapshot.take(self.model, progress)
+        return Snapshot.take(self.model, progress, self.acting)
 
     def as_files(self, snapshot: Snapshot, written: int) -> Checkpoint | None:
         """Return a copy as a checkpoint with the experience from row `written` on."""

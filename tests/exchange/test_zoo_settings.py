@@ -188,7 +188,8 @@ def test_each_key_becomes_the_equivalent_setting(
         ({"learning_rate": "name:os.system"}, "is not a number"),
         ({"learning_rate": "lin_lin_1"}, "'lin_1' is not a number"),
         ({"n_step": 5}, "did you mean 'n_steps'?"),
-        ({"callback": "a.B"}, "code and not settings"),
+        ({"callback": "a.B"}, "the callback 'a.B' is code that acts"),
+        ({"callback": {"a.StopTrainingOnRewardThreshold": {}}}, "None is not a number"),
         ({"replay_buffer_class": "HerReplayBuffer"}, "only the library's default buffer"),
         ({"policy": "MyPolicy"}, "'MyPolicy' is not one of MlpPolicy"),
         ({"normalize": "dict(gamma=0.9)"}, "'gamma' of the normalisation"),
@@ -211,6 +212,25 @@ def test_unsupported_values_are_refused_under_their_key(
     """Each refused key of an entry is reported with its reason."""
     _, troubles = translate_zoo_settings({**STEPS, **entry}, PPO)
     assert message in troubles[next(iter(entry))]
+
+
+def test_callbacks_become_what_rlexp_does() -> None:
+    """A threshold becomes `budget.stop_at`; what only logs, saves or shows becomes nothing."""
+    entry = {
+        **STEPS,
+        "callback": [
+            {
+                "stable_baselines3.common.callbacks.StopTrainingOnRewardThreshold": {
+                    "reward_threshold": -200
+                }
+            },
+            "rl_zoo3.callbacks.RawStatisticsCallback",
+        ],
+    }
+    settings, troubles = translate_zoo_settings(entry, PPO)
+    assert {} == troubles
+    assert settings["budget.stop_at"] == -200
+    assert not any("callback" in key for key in settings)
 
 
 def test_steps_are_needed() -> None:

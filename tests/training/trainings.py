@@ -18,6 +18,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
+from rlexp.replay.uniform import Uniform
 from rlexp.training.training_run import train
 
 TINY = {
@@ -32,6 +33,8 @@ TINY = {
     ),
 }
 """Overrides that make a training of each kind short."""
+ALLOWED = ("odd_environments", "odd_callbacks")
+"""Packages of these tests that configurations may name."""
 
 
 class RecordingListener:
@@ -106,10 +109,12 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
         algorithm=merged(composition.parts["algorithm"], changes.get("algorithm", {})),
         environment=merged(composition.parts["environment"], changes.get("environment", {})),
         budget=merged(composition.parts["budget"], changes.get("budget", {})),
+        replay=composition.replay,
         compute={"threads": 1, "device": "cpu"},
         phase=Phase.TEST,
         root=composition.root,
         seed=seed,
+        callback=composition.parts["callback"] or None,
     )
 
 
@@ -128,20 +133,23 @@ class Composed:
 
     parts: Mapping[str, Mapping[str, Any]]
     root: int
+    replay: Mapping[str, Any] | None = None
 
 
 @cache
 def _compose_parts(words: tuple[str, ...]) -> Composed:
     values = compose(words, Path("nowhere"))[0].plain
-    settings, _ = validate(values, ("odd_environments",))
+    settings, built = validate(values, ALLOWED)
     environment = {k: v for k, v in values["environment"].items() if k != "reference"}
     parts = {
         "agent": values["agent"],
         "algorithm": values["algorithm"],
         "environment": environment,
         "budget": settings.budget.defining(),
+        "callback": values["callback"],
     }
-    return Composed(parts, settings.seeds.root)
+    uniform = isinstance(built.replay, Uniform)
+    return Composed(parts, settings.seeds.root, None if uniform else values["replay"])
 
 
 def run_training(
@@ -169,7 +177,7 @@ def run_training(
     folder.mkdir(parents=True, exist_ok=True)
     recorder = listener or RecordingListener(folder)
     spec = spec_of(*words, seed=seed, **(changes or {}))
-    training = assemble(spec, operational=operational, lean=lean)
+    training = assemble(spec, operational=operational, allowed=ALLOWED, lean=lean)
     return recorder, train(training, recorder, folder, checkpoints)
 
 

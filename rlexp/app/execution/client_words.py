@@ -26,7 +26,8 @@ from rlexp.text import join_names
 
 CHANGED_BY_CLIENTS = frozenset(
     {
-        *("agent", "algorithm", "environment", "component", "teacher", "benchmark"),
+        *("agent", "algorithm", "environment", "component", "teacher", "callback", "replay"),
+        "benchmark",
         *("budget", "seeds", "experiment", "phase", "failures", "compute"),
     }
 )
@@ -66,11 +67,14 @@ class ComposedParts:
     agent: Plain
     algorithm: Plain
     environment: Plain
+    callback: Plain
+    replay: Plain | None = None
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "ComposedParts":
         """The plug-ins of one configuration."""
-        return cls(*(configuration[name] for name in ("agent", "algorithm", "environment")))
+        parts = ("agent", "algorithm", "environment", "callback")
+        return cls(*(configuration[name] for name in parts), configuration.get("replay"))
 
 
 def check_client_words(

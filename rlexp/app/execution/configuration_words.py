@@ -14,6 +14,7 @@ from rlexp.config.compose import compose
 from rlexp.config.option_lookup import (
     environments_of_id,
     options_of_component,
+    options_of_named,
     options_of_target,
     required_keys,
 )
@@ -25,7 +26,7 @@ from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, short_name
 
 WRAPPING = {"component": COMPONENTS, "teacher": COMPONENTS}
 """Groups whose options lie inside the environment."""
-MANY = ("component",)
+MANY = ("component", "callback")
 """Groups of which several options can be chosen."""
 COMPONENT_KEY = f"environment.{COMPONENTS}."
 SHARED_BY_TASKS = "environment.vector."
@@ -133,6 +134,10 @@ def _words_with(
         "agent": (_option("agent", configuration.agent, workspace),),
         "environment": (environment,),
     }
+    if configuration.callback:
+        options["callback"] = tuple(_callback_options(configuration.callback, workspace))
+    if configuration.replay is not None:
+        options["replay"] = (_option("replay", configuration.replay, workspace),)
     recorded = sections_of(configuration)
     required = _required(options, recorded, workspace)
     base = composed_configuration(ConfigurationWords(options, required), workspace)
@@ -151,6 +156,15 @@ def _option(group: str, part: Mapping[str, Any], workspace: Workspace) -> str:
     if not matching:
         raise ConfigError(f"no option of {group} names the class {part.get(TARGET)}")
     return matching[0]
+
+
+def _callback_options(callbacks: Mapping[str, Any], workspace: Workspace) -> Iterator[str]:
+    """The options that add callbacks, in the order of their calls."""
+    for name, part in callbacks.items():
+        matching = options_of_named("callback", name, str(part.get(TARGET)), workspace.folder)
+        if not matching:
+            raise ConfigError(f"no option of callback adds callback.{name}")
+        yield matching[0]
 
 
 def _lacking_components(

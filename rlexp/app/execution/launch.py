@@ -16,10 +16,12 @@ from signal import SIGHUP
 from signal import Signals as SignalNumber
 
 from rlexp.app.execution import launch_settings
+from rlexp.app.execution.callback_checks import plan_remarks
 from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
     largest_replay_buffer,
+    largest_rewritten_part,
     steps_done,
 )
 from rlexp.app.execution.device_check import check_devices
@@ -123,7 +125,7 @@ def execute_missing_runs(
         workspace,
         observer,
         show=lambda code: observer.plan(
-            make_run_plan(paths, phase, plan, launch, code, costs, experiment)
+            make_run_plan(paths, phase, plan, launch, code, costs, experiment, workspace)
         ),
         watch=lambda: observer.watch(len(plan.missing)),
     )
@@ -351,6 +353,7 @@ def make_run_plan(
     code: Code,
     costs: Costs | None = None,
     experiment: Experiment | None = None,
+    workspace: Workspace | None = None,
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
@@ -383,13 +386,16 @@ def make_run_plan(
         else missing_reach([*plan.missing, *plan.done], alpha_of_plan(experiment, layout)),
         looks=advice_on_looks(plan.missing, tasks, layout),
         protocol=None if experiment is None else protocol_of_plan(experiment, layout),
-        beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
+        beginnings=describe_beginnings(
+            beginning_of, launch.with_drift, replay, largest_rewritten_part(plan.missing)
+        ),
         workers=workers,
         batch=batch,
         threads=threads,
         **expected.of_plan(),
         code=str(code),
         kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
+        remarks=() if workspace is None else plan_remarks(configurations, plan.missing, workspace),
     )
 
 

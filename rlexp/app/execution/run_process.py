@@ -21,10 +21,11 @@ from typing import Any
 from rlexp.algorithms.compiled.runtime import import_jax, set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
-from rlexp.config.validate import build
+from rlexp.config.validate import build, build_named
 from rlexp.engine.run_in_flight import PROGRESS
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import NO_SPACE, HeldError, RecordError, RlexpError
@@ -32,7 +33,7 @@ from rlexp.executors import DISK_FULL, IN_USE, RUN_FAILED
 from rlexp.protocol.budget import KEEP_BELOW, LEAN, OPERATIONAL, Budget, Compute
 from rlexp.protocol.identity import HASHED, PLUG_IN, full_name, plug_in_of
 from rlexp.protocol.seeds import Phase
-from rlexp.protocol.spec import COMPONENTS, Parent, RunSpec
+from rlexp.protocol.spec import CALLBACK, COMPONENTS, Parent, RunSpec
 from rlexp.records.checkpoint import MODEL, NORMALISATION, Checkpoint, SavedCheckpoint
 from rlexp.records.events import (
     Ending,
@@ -59,8 +60,10 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_fo
 from rlexp.store.locks.fencing import superseded
 from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
+from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement
+from rlexp.training.acting import fits_shortcuts
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
@@ -362,6 +365,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         if digest is not None and spec.parent is None:
             policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
             training = replace(training, policy=policy)
+        if (source := prior_source(spec.replay)) is not None:
+            transitions = read_prior_data(ExperimentPaths(paths.folder.parent), source)
+            training = replace(training, prior=transitions)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(
@@ -469,6 +475,8 @@ def assemble(
         ConfigError: A plug-in cannot be built.
     """
     use_threads(spec.compute["threads"])
+    callbacks = build_named(spec.callback or {}, CALLBACK, allowed)
+    lean = lean and all(map(fits_shortcuts, callbacks.values()))
     if spec.compiled:
         set_up(cache_folder())
     return Training(
@@ -480,6 +488,8 @@ def assemble(
         compute=Compute(**spec.compute, lean=lean),
         streams=spec.streams,
         parent=spec.parent,
+        callbacks=callbacks,
+        replay=None if spec.replay is None else build(spec.replay, "replay", allowed),
         shortcuts=usable_here() if lean else frozenset(),
     )
 
@@ -503,6 +513,10 @@ def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
     """Yield every plug-in: its group, its settings in the specification, and the instance."""
     yield "agent", spec.agent, training.agent
     yield "algorithm", spec.algorithm, training.algorithm
+    for name, callback in training.callbacks.items():
+        yield CALLBACK, (spec.callback or {})[name], callback
+    if spec.replay is not None:
+        yield "replay", spec.replay, training.replay
     environment = training.environment
     if isinstance(environment, ComposedTask):
         for name, component in environment.components.items():

@@ -22,6 +22,7 @@ from rlexp.protocol.spec import RunSpec, scored_quantity
 from rlexp.records import score_table
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
+from rlexp.reports.evidence.acting import ActingCounts
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.stats.reach import DetectableDifferences
 from rlexp.store.catalogue import Catalogue
@@ -312,6 +313,7 @@ class PhaseSummary:
         folder: The folder of its records.
         failures: How a run without a score counts: `missing` or `worst`.
         past: How runs continued from checkpoints or started again.
+        remarks: Runs that ended before their budget, and what never acted, one sentence each.
         cells: The scores of every label on every task.
         runs: Every planned run of the phase.
     """
@@ -321,6 +323,7 @@ class PhaseSummary:
     folder: str
     failures: str
     past: RestartCounts
+    remarks: tuple[str, ...]
     cells: tuple[LabelSummary, ...]
     runs: tuple[RunRow, ...]
 
@@ -362,6 +365,7 @@ def summarise(
         folder=str(paths.folder),
         failures=experiment.failures,
         past=RestartCounts.of(stored.record for _, stored in entries),
+        remarks=tuple(ActingCounts.of(stored.record for _, stored in entries).sentences()),
         cells=tuple(
             _cell(c, table, records.get(id(c), []), experiment, leading, plan)
             for c in experiment.of_phase(phase)

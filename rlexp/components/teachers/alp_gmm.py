@@ -68,6 +68,10 @@ class AlpGmm:
             )
         return taught(environment, stage, self, self.outcome)
 
+    def acts_from(self) -> int:
+        """The step of one environment before which nothing is fitted, however short episodes are."""
+        return self.fit_every
+
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
         """Return new lessons for one environment."""
         return AlpGmmLessons(self, UnitBox(low, high), generator)
@@ -127,11 +131,14 @@ class AlpGmmLessons:
         self._history = TeacherHistory(len(box.low), MOST)
         self._progress: list[float] = []
         self._mixture: Mixture | None = None
+        self.acted = 0
+        """Tasks that were drawn from a mixture."""
 
     def propose(self) -> Array:
         """Draw a task from the mixture, or uniformly for a random share and before the first fit."""
         if self._mixture is None or self._generator.random() < self._teacher.random_share:
             return self._box.task(self._generator.random(len(self._box.low)))
+        self.acted += 1
         return self._box.task(self._mixture.draw(self._generator))
 
     def learn(self, task: Array, outcome: float) -> None:

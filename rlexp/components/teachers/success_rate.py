@@ -67,6 +67,10 @@ class SuccessRate:
         """Return the environment with contexts from this teacher for training, else unchanged."""
         return taught(environment, stage, self, self.outcome)
 
+    def acts_from(self) -> int:
+        """The step of one environment before which no rate is estimated, however short episodes are."""
+        return self.neighbours
+
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
         """Return new lessons for one environment."""
         return SuccessRateLessons(self, UnitBox(low, high), generator)
@@ -78,6 +82,8 @@ class SuccessRateLessons:
     def __init__(self, teacher: SuccessRate, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
         self._history = TeacherHistory(len(box.low), teacher.window)
+        self.acted = 0
+        """Tasks that were chosen by estimated rates."""
 
     def propose(self) -> Array:
         """Choose a candidate; a random share, and all first tasks, are uniform draws."""
@@ -85,6 +91,7 @@ class SuccessRateLessons:
         can_estimate = len(self._history) >= teacher.neighbours
         if not can_estimate or self._generator.random() < teacher.random_share:
             return self._box.task(self._generator.random(dimensions))
+        self.acted += 1
         candidates = self._generator.random((CANDIDATES, dimensions))
         rates = self._rates(candidates)
         outside = np.maximum(teacher.minimum - rates, rates - teacher.maximum)

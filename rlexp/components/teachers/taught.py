@@ -51,6 +51,8 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
 class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     """Takes the context of each episode from a teacher, and reports the outcome to it."""
 
+    acts_as = "teacher"
+
     def __init__(self, env: Env, teacher: Teacher, outcome: str | None) -> None:
         super().__init__(env)
         self._teacher, self._outcome = teacher, outcome
@@ -65,6 +67,11 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         # values, but must fail here, since it cannot restore lessons, and digests skip teachers
         # from other packages.
         self._told = np.zeros(1)
+
+    @property
+    def acted(self) -> int | None:
+        """How often outcomes have changed what is proposed; None for a teacher that does not count it."""
+        return getattr(self._lessons, "acted", None)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -119,12 +119,20 @@ NORMALISED = {
 }
 OF_AN_LSTM = ("lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm")
 REFUSED = {
-    "callback": "callbacks are code and not settings",
     "monitor_kwargs": "rlexp always records every episode",
     "replay_buffer_class": "only the library's default buffer is supported",
     "vec_env_wrapper": "use environment.wrappers, which wrap each single environment",
 }
 """Keys of the zoo without an equivalent, and the reason."""
+STOPPING = "StopTrainingOnRewardThreshold"
+"""The library's callback that ends a training at a return."""
+WITHOUT_EFFECT = frozenset(
+    {
+        *("RawStatisticsCallback", "ProgressBarCallback", "CheckpointCallback"),
+        *("SaveVecNormalizeCallback", "LogEveryNTimesteps"),
+    }
+)
+"""Callbacks that change no training: rlexp logs, saves and shows by itself."""
 WRAPPERS = ("gymnasium.wrappers", "stable_baselines3.common.atari_wrappers")
 """Modules from which wrappers may be imported; no other module is."""
 
@@ -224,11 +232,28 @@ def _buffer(value: Any) -> Settings:
     yield "algorithm.replay_buffer_kwargs", plain(mapping(value))
 
 
-def _wrappers(value: Any) -> Settings:
-    wrappers = []
+def _classes(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The classes of an entry with one or several, with their arguments; None without arguments."""
     for entry in value if isinstance(value, list) else [value]:
         single = isinstance(entry, Mapping) and len(entry) == 1
-        name, arguments = next(iter(entry.items())) if single else (entry, None)
+        yield next(iter(entry.items())) if single else (entry, None)
+
+
+def _callbacks(value: Any) -> Settings:
+    for name, arguments in _classes(value):
+        kind = str(name).rpartition(".")[2]
+        if kind == STOPPING:
+            yield "budget.stop_at", number(mapping(arguments or {}).get("reward_threshold"))
+        elif kind not in WITHOUT_EFFECT:
+            raise Untranslatable(
+                f"the callback {shown_value(name)} is code that acts: leave the key out, and name the class "
+                "by +callback.NAME._target_=… and --allow-import, or use callback=… of rlexp"
+            )
+
+
+def _wrappers(value: Any) -> Settings:
+    wrappers = []
+    for name, arguments in _classes(value):
         module, _, kind = str(name).rpartition(".")
         # The dot at the end excludes a module whose name only begins in the same way.
         if not f"{module}.".startswith(tuple(f"{module_name}." for module_name in WRAPPERS)):
@@ -293,6 +318,7 @@ TRANSLATORS: Mapping[str, Callable[[Any], Settings]] = {
     "policy": _policy,
     "normalize": _normalise,
     "frame_stack": _stack,
+    "callback": _callbacks,
     "env_wrapper": _wrappers,
     "env_kwargs": _arguments,
     "policy_kwargs": _policy_arguments,

@@ -9,8 +9,15 @@ from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.imported import imported_notices
 from rlexp.reports.analysis.sweep_tables import rival_cell, test_cells
 from rlexp.reports.drawing.blocks import Callout, Tone
+from rlexp.reports.evidence.acting import ActingCounts
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
-from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
+from rlexp.reports.evidence.sweeps import (
+    TuningEffort,
+    flat_settings,
+    hyperparameters,
+    tuning_effort,
+    value_text,
+)
 from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 SAME = 1.1
@@ -138,6 +145,7 @@ def warnings(evidence: Evidence) -> tuple[Callout, ...]:
     notices += [
         *imported_notices(evidence),
         *_failures(evidence),
+        *_acting(evidence),
         *tuned_unequally(evidence),
         *_dirty(evidence),
         *_seeds(evidence),
@@ -183,6 +191,10 @@ def _components(member: PlannedRun) -> Facts:
     return dict(flat_settings(member.record.spec.environment.get("components") or {}, COMPONENTS))
 
 
+def _callbacks(member: PlannedRun) -> Facts:
+    return dict(flat_settings(member.record.spec.callback or {}, "callback"))
+
+
 def _vector(member: PlannedRun) -> Facts:
     vector = member.record.spec.environment.get("vector") or {}
     return dict(flat_settings(vector, "environment.vector"))
@@ -220,6 +232,9 @@ CRITERIA = (
         _components,
         Tone.NOTE,
         "The stages of the components show whether the task differs, or only the training",
+    ),
+    Criterion(
+        _callbacks, Tone.NOTE, "Callbacks act while a run trains, and not in its evaluations"
     ),
     Criterion(_reference, Tone.WARNING, "The report uses those of the first label"),
     Criterion(_packages, Tone.WARNING, "This alone may change a score"),
@@ -268,7 +283,7 @@ def _unlike(members: Iterable[PlannedRun]) -> Iterable[PlannedRun]:
     """One run for each combination of configuration, provenance and spec objects."""
     # Runs of one label share these objects in memory. Comparing identities instead of contents
     # keeps reports on thousands of runs fast; equal copies only repeat work.
-    shared = ("algorithm", "environment", "budget", "compute")
+    shared = ("algorithm", "environment", "callback", "budget", "compute")
     return {
         (
             id(m.configuration),
@@ -286,6 +301,15 @@ def _failures(evidence: Evidence) -> Iterator[Callout]:
         rules_text = "; ".join(f"{rule} in {name}" for name, rule in sorted(rules.items()))
         text = f"Experiments count failed runs differently: {rules_text}."
         yield Callout(tone=Tone.WARNING, text=text)
+
+
+def _acting(evidence: Evidence) -> Iterator[Callout]:
+    """Warnings about labels whose runs ended before their budget, or in which something never acted."""
+    for task in evidence.tasks:
+        for cell in evidence.of_task(task):
+            counts = ActingCounts.of(m.record for m in cell.members if not m.imported)
+            for sentence in counts.sentences():
+                yield _warning(f"{cell.label} on {task}: {sentence}.")
 
 
 def _dirty(evidence: Evidence) -> Iterator[Callout]:
@@ -355,9 +379,7 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Callout]:
 
 def _settings(cell: LabelTaskRuns) -> Facts:
     spec = cell.members[0].record.spec
-    return dict(
-        chain(flat_settings(spec.algorithm, "algorithm"), flat_settings(spec.agent, "agent"))
-    )
+    return hyperparameters(spec)
 
 
 def _named(tasks: Sequence[str], evidence: Evidence) -> str:

@@ -27,6 +27,7 @@ from rlexp.reports.evidence.sweeps import (
     TrialEvidence,
     flat_settings,
     full_runs,
+    hyperparameters,
     tuning_effort,
     value_text,
 )
@@ -237,7 +238,7 @@ def _settings(cell: LabelTaskRuns | None) -> Mapping[str, str]:
     if cell is None:
         return {}
     spec = cell.members[0].record.spec
-    return dict([*flat_settings(spec.algorithm, "algorithm"), *flat_settings(spec.agent, "agent")])
+    return hyperparameters(spec)
 
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.data_frames import data_frame
-from rlexp.app.execution.configuration_words import ConfigurationWords, sections_of, value_at
+from rlexp.app.execution.configuration_words import (
+    MANY,
+    ConfigurationWords,
+    sections_of,
+    value_at,
+)
 from rlexp.app.execution.import_permission import check_imports, permission_for
 from rlexp.app.reading.imported import is_ask_and_tell
 from rlexp.app.reporting.evidence import collect_evidence
@@ -427,7 +432,7 @@ def _text(
 def _benchmark(words: ConfigurationWords, origin: Sequence[str]) -> str:
     """The content of a file of the group `benchmark`."""
     defaults = [
-        {f"override /{group}": list(names) if group == "component" else names[0]}
+        {f"override /{group}": list(names) if group in MANY else names[0]}
         for group, names in words.options.items()
     ]
     content = {"defaults": defaults, **nested_sections(words.settings)}
@@ -451,7 +456,12 @@ def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -
         configuration.environment,
         configuration.budget.steps,
         explicit,
+        configuration.replay,
     )
+    if configuration.callback:
+        troubles["callback"] = "the zoo takes code, and no settings"
+    if configuration.budget.stop_at is not None:
+        troubles["budget.stop_at"] = "the zoo cannot end a training at a return"
     if troubles:
         reasons = "; ".join(f"{key}: {why}" for key, why in troubles.items())
         raise ConfigError(

@@ -135,7 +135,9 @@ class SequentialLaunch:
         launch, costs = self.prepare(experiment, plan)
         note_missing_packages(launch.trackers, self.observer)
         code = read_code(self.workspace.folder, self.workspace.layout.root)
-        planned = make_run_plan(self.paths, Phase.TEST, plan, launch, code, costs, experiment)
+        planned = make_run_plan(
+            *(self.paths, Phase.TEST, plan, launch, code, costs, experiment), self.workspace
+        )
         return planned if self.other_code is None else replace(planned, code=OF_COMMITS)
 
     def plan(

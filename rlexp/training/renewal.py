@@ -1,0 +1,90 @@
+"""Fresh parameters for the networks of a learner: drawn as at its beginning, copied or mixed in."""
+
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.policies import BasePolicy
+from torch import nn
+from torch.optim import Optimizer
+
+TARGET = "_target"
+"""End of the names of target networks."""
+HEADS = ("action_net", "value_net", "mu", "log_std", "q_net", "quantile_net")
+"""Parts that are single layers in some policies, and the last layers of them."""
+
+
+def renew(model: BaseAlgorithm, seed: int, *, keep: float, last_only: bool = False) -> None:
+    """Mix fresh parameters into the networks of a learner: keep × old + (1 - keep) × fresh.
+
+    The state of the optimisers is cleared, and target networks become copies where nothing is kept.
+
+    Args:
+        model: The learner, between two rollouts.
+        seed: The seed from which fresh parameters are drawn, 0 … 2**63 - 1.
+        keep: The share of the old parameters, in [0, 1).
+        last_only: Whether only the last layer of each network is renewed.
+    """
+    fresh = _fresh_policy(model.policy, seed)
+    chosen = _last_layers(model.policy) if last_only else None
+    policy = model.policy
+    with torch.no_grad():
+        for (name, old), (_, new) in zip(
+            policy.named_parameters(), fresh.named_parameters(), strict=True
+        ):
+            if chosen is not None and name not in chosen:
+                continue
+            if keep > 0:
+                old.mul_(keep).add_(new.to(old.device), alpha=1 - keep)
+            elif TARGET not in name:
+                old.copy_(new)
+    if keep == 0:
+        _copy_targets(policy)
+    for optimiser in _optimisers(policy):
+        optimiser.state.clear()
+
+
+def _fresh_policy(policy: BasePolicy, seed: int) -> BasePolicy:
+    """A policy of the same class and arguments; the global generator stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh = type(policy)(**policy._get_constructor_parameters())  # noqa: SLF001
+    return fresh.to(policy.device)
+
+
+def _last_layers(policy: BasePolicy) -> set[str]:
+    """The names of the parameters of the last layers."""
+    names: set[str] = set()
+    for path, module in policy.named_modules():
+        if TARGET in path:
+            continue
+        for child, layer in module.named_children():
+            whole = f"{path}.{child}".lstrip(".")
+            if isinstance(layer, nn.Linear) and child in HEADS:
+                names |= {f"{whole}.{name}" for name, _ in layer.named_parameters()}
+            elif isinstance(layer, nn.Sequential):
+                names |= _end_of(whole, layer, squashes=child == "mu")
+    names |= {name for name, _ in policy.named_parameters() if name == "log_std"}
+    return names
+
+
+def _end_of(path: str, layers: nn.Sequential, *, squashes: bool) -> set[str]:
+    """The parameters of a chain's last layer, if no neurons come after it."""
+    modules = list(layers.named_children())
+    if squashes:
+        modules = modules[:-1] if not isinstance(modules[-1][1], nn.Linear) else modules
+    if not modules or not isinstance(modules[-1][1], nn.Linear):
+        return set()
+    position, last = modules[-1]
+    return {f"{path}.{position}.{name}" for name, _ in last.named_parameters()}
+
+
+def _copy_targets(policy: BasePolicy) -> None:
+    """Make each target network a copy of its network."""
+    for name, module in policy.named_children():
+        if name.endswith(TARGET) and (source := getattr(policy, name.removesuffix(TARGET), None)):
+            module.load_state_dict(source.state_dict())
+
+
+def _optimisers(policy: BasePolicy) -> list[Optimizer]:
+    parts = (policy, *policy.children())
+    found = (getattr(part, "optimizer", None) for part in parts)
+    return [each for each in found if isinstance(each, Optimizer)]
