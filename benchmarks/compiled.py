@@ -8,15 +8,22 @@ Prints the median of the ratios, with compiling apart, and writes `benchmarks/re
 The row `seeds` trains 1, 8, 64 and 256 seeds of PPO on CartPole, each number in a fresh process, which
 executes them in turn as `rlexp run` does. It prints steps per second over all seeds, and the peak of
 the resident memory of the process.
+
+The row `batches` trains several seeds of PPO on CartPole in one call, as `compute.batch` does, each number
+in a fresh process: 1, 8 and 64 on the processor, and 1 to 4,096 with `--device gpu`, which needs the
+version of JAX for this GPU. It prints steps per second over all seeds: of processor time on the
+processor, of wall-clock time on a GPU.
 """
 
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +71,15 @@ SEEDS = (1, 8, 64, 256)
 """Numbers of seeds that one process trains."""
 SEED_STEPS = 10_240
 """Environment steps of each of these seeds."""
+
+
+BATCHES_ROW = "batches"
+BATCHES = {"cpu": (1, 8, 64), "gpu": (1, 8, 64, 256, 1024, 4096)}
+"""Numbers of seeds in one call, by the device."""
+BATCH_CALLS = 4
+"""Measured calls, after a first one that compiles."""
+PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
+"""The platform of JAX by the device."""
 
 
 class Marks(BaseCallback):
@@ -169,15 +185,21 @@ def train_seeds(count: int, answer: "Connection") -> None:
     answer.send((rate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
 
-def measure_seeds(count: int) -> dict[str, float]:
-    """Steps per second and peak memory of a fresh process that trains so many seeds."""
+def in_fresh_process(measured: Callable[..., None], *arguments: Any) -> Any:
+    """What a function sends that a fresh process executes."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=train_seeds, args=(count, sender))
+    process = context.Process(target=measured, args=(*arguments, sender))
     process.start()
     sender.close()
-    rate, memory = receiver.recv()
+    answer = receiver.recv()
     process.join()
+    return answer
+
+
+def measure_seeds(count: int) -> dict[str, float]:
+    """Steps per second and peak memory of a fresh process that trains so many seeds."""
+    rate, memory = in_fresh_process(train_seeds, count)
     return {"steps_per_second": rate, "peak_mebibytes": memory}
 
 
@@ -194,6 +216,68 @@ def seed_rows() -> dict[str, dict[str, float]]:
     return found
 
 
+def train_batch(count: int, device: str, answer: "Connection") -> None:
+    """Train so many seeds in one call, and send steps per second, and the peak of memory in MiB.
+
+    What the library's side of a run does between two calls is left out.
+    """
+    torch.set_num_threads(1)
+    learner: Any = compiled_learner(ROWS["ppo_cartpole"])
+    learner._setup_learn(ROWS["ppo_cartpole"].compiled_steps, None)  # noqa: SLF001
+    # Building the learner has named the processor, and JAX reads the variable when it is imported.
+    os.environ["JAX_PLATFORMS"] = PLATFORMS[device]
+    import jax
+    import numpy as np
+
+    program = learner._program()  # noqa: SLF001
+    rollouts = 8
+    first = learner._state(program)._replace(key=(), environments=())  # noqa: SLF001
+    # All seeds begin with the same weights, which is as fast as with weights of their own.
+    begins = jax.vmap(program._begin)(  # noqa: SLF001
+        np.arange(count, dtype=np.uint32),
+        np.arange(count * program.environments.count, dtype=np.uint32).reshape(count, -1),
+    )
+    state = jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * count), first)
+    state = jax.device_put(state._replace(key=begins[0], environments=begins[1]))
+    advance = jax.jit(jax.vmap(program.trained, in_axes=(0, None, None, None)))
+    arguments = (
+        learner._scalars(),  # noqa: SLF001
+        learner._schedules(program, rollouts, 1_000_000),  # noqa: SLF001
+        np.int32(rollouts),
+    )
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    begun = clock()
+    state = jax.block_until_ready(advance(state, *arguments))[0]
+    compiling = clock() - begun
+    begun = clock()
+    for _ in range(BATCH_CALLS):
+        state = jax.block_until_ready(advance(state, *arguments))[0]
+    rate = BATCH_CALLS * rollouts * program.size * count / (clock() - begun)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    answer.send(
+        {
+            "steps_per_second": rate,
+            "first_call_seconds": compiling,
+            "peak_mebibytes": peak,
+            "device": str(jax.devices()[0].device_kind),
+        }
+    )
+
+
+def batch_rows(device: str) -> dict[str, dict[str, Any]]:
+    """Measure every number of seeds in one call, and print it."""
+    found = {}
+    for count in BATCHES[device]:
+        found[f"{device} {count}"] = measured = in_fresh_process(train_batch, count, device)
+        print(
+            f"{count} seeds in one call on {measured['device']}: "
+            f"{measured['steps_per_second']:,.0f} steps a second, first call "
+            f"{measured['first_call_seconds']:.1f} s, {measured['peak_mebibytes']:,.0f} MiB at most",
+            flush=True,
+        )
+    return found
+
+
 def write(results: dict[str, Any]) -> None:
     """Store what is measured so far."""
     RESULTS.parent.mkdir(exist_ok=True)
@@ -203,14 +287,16 @@ def write(results: dict[str, Any]) -> None:
 def main() -> None:
     """Measure the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", choices=[[], *ROWS, SEEDS_ROW])
+    parser.add_argument("rows", nargs="*", choices=[[], *ROWS, SEEDS_ROW, BATCHES_ROW])
+    parser.add_argument("--device", choices=BATCHES, default="cpu", help="of the row `batches`")
     parser.add_argument("--turns", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    for name in arguments.rows or (*ROWS, SEEDS_ROW):
-        if name == SEEDS_ROW:
-            results[name] = seed_rows()
+    for name in arguments.rows or (*ROWS, SEEDS_ROW, BATCHES_ROW):
+        if name in {SEEDS_ROW, BATCHES_ROW}:
+            several = seed_rows() if name == SEEDS_ROW else batch_rows(arguments.device)
+            results[name] = {**results.get(name, {}), **several}
             write(results)
             continue
         results[name] = found = measure(ROWS[name], arguments.turns)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from rlexp.environments import Environment
+from rlexp.protocol.budget import Compute
 from rlexp.protocol.identity import short_name_of
 
 if TYPE_CHECKING:
@@ -64,8 +65,15 @@ class BringsEnvironments(Protocol):
         """
         ...
 
-    def training_vector(self, environment: Environment, seeds: Sequence[int]) -> "VecEnv":
+    def training_vector(
+        self, environment: Environment, seeds: Sequence[int], compute: Compute
+    ) -> "VecEnv":
         """Return what stands for the training environments, one for each seed.
+
+        Args:
+            environment: The task.
+            seeds: The seed of each environment.
+            compute: The device, and how many runs a call of the program advances together.
 
         Raises:
             ConfigError: The task does not fit.

@@ -53,7 +53,8 @@ class ExecutionEstimate:
 
     Attributes:
         beginnings: Where runs with checkpoints start.
-        workers: Number of runs at a time.
+        workers: Number of runs, or of batches of runs, at a time.
+        batch: Compiled runs that are advanced together in a batch; 1 for runs by themselves.
         threads: Threads of each run.
         seconds: Expected duration of all runs, in seconds.
         bytes: Expected disk space of all runs, in bytes.
@@ -67,6 +68,7 @@ class ExecutionEstimate:
 
     beginnings: StartingPoints
     workers: int
+    batch: int
     threads: int
     seconds: float
     seconds_low: float | None

@@ -93,8 +93,9 @@ def _amount(plan: SweepOutline) -> str:
 
 def _expected(plan: ExecutionEstimate) -> str:
     """Workers, expected time and disk space, and the commit."""
+    batch = f" × {plan.batch} runs together" if plan.batch > 1 else ""
     return (
-        f"{format_count(plan.workers, 'worker')} × {format_count(plan.threads, 'thread')}"
+        f"{format_count(plan.workers, 'worker')}{batch} × {format_count(plan.threads, 'thread')}"
         f" · {_duration(plan)}, {format_bytes(plan.bytes)} · {plan.code}"
     )
 

@@ -1,8 +1,9 @@
 """The loop for runs on this machine: submits runs, supervises them, records silent deaths."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from signal import SIGKILL
 
 from rlexp.engine.run_in_flight import (
@@ -14,7 +15,7 @@ from rlexp.engine.run_in_flight import (
     read_progress,
 )
 from rlexp.engine.source import Source
-from rlexp.executors import DISK_FULL, IN_USE, Executor, Exit, Job, Session
+from rlexp.executors import DISK_FULL, IN_USE, Executor, Exit, Job, Session, SharedProcess
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Failure, RunEnded, StopRequest
@@ -46,6 +47,7 @@ class Loop:
     Attributes:
         orders: Returns the settings of a run's attempts.
         claim: Takes the claim of a run, which this loop holds through all attempts of the run.
+        conductor: The process that advances runs together, for any number of them.
         note: Receives a remark for the user.
         seals: Writes ended attempts to the ledger; None where another process writes it.
         is_wanted: Whether a run is still to be executed; asked once per attempt.
@@ -70,6 +72,7 @@ class Loop:
     claim: ClaimRun
     watcher: Watcher
     asked_to_stop: Callable[[], bool]
+    conductor: SharedProcess
     monotonic: Callable[[], float]
     now: Callable[[], float]
     note: Callable[[str], None]
@@ -121,10 +124,13 @@ class Loop:
         return self.disk_error is None and not self.asked_to_stop()
 
     def _submit(self, source: Source) -> None:
-        while len(self.running) < self.session.slots and self._may_submit():
+        while self._has_room() and self._may_submit():
             try:
                 spec = self.again.popleft() if self.again else source.take()
                 if spec is None:
+                    return
+                if not self._has_room(spec):
+                    self.again.appendleft(spec)
                     return
                 if self._claimed(spec, source) and self._session_has_started(spec):
                     self._start(spec)
@@ -132,6 +138,23 @@ class Loop:
                 # Running runs may still finish; a new run is not started, as it could not be recorded.
                 self.disk_error = error
                 return
+
+    def _has_room(self, spec: RunSpec | None = None) -> bool:
+        """Whether a run can start, or this one; runs that are advanced together share a slot."""
+        batches = Counter(self._batch(running.spec) for running in self.running.values())
+        if spec is None:
+            has_gap = any(count % batch for batch, count in batches.items())
+            return has_gap or self._slots(batches) < self.session.slots
+        batches[self._batch(spec)] += 1
+        return self._slots(batches) <= self.session.slots
+
+    @staticmethod
+    def _slots(batches: Counter[int]) -> int:
+        return sum(ceil(count / batch) for batch, count in batches.items())
+
+    def _batch(self, spec: RunSpec) -> int:
+        """How many runs are advanced together where this one is."""
+        return 1 if spec.name in self.alone else spec.batch
 
     def _session_has_started(self, spec: RunSpec) -> bool:
         """Wait for the session; returns False, and gives the run back, if the user stops meanwhile."""
@@ -206,7 +229,9 @@ class Loop:
         self.running[str(attempt.folder)] = running
         arguments = (str(paths.folder), str(attempt.number))
         in_turn = spec.compiled and spec.name not in self.alone
-        self.session.submit(Job(str(attempt.folder), arguments, attempt.log, in_turn))
+        batch = self._batch(spec)
+        shares = None if batch == 1 else replace(self.conductor, jobs=batch)
+        self.session.submit(Job(str(attempt.folder), arguments, attempt.log, in_turn, shares))
         # After `submit`: the first job waits for the server's imports, which must not count
         # against the time limit of the run.
         running.since = running.beat_at = self.monotonic()

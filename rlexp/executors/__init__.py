@@ -14,6 +14,22 @@ from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
+class SharedProcess:
+    """A process that serves several jobs of a session at the same time.
+
+    Attributes:
+        entry: The function that the process executes, as `module:function`; it takes a socket at which the
+            descriptors of its jobs arrive, and returns at the end of the socket.
+        jobs: Jobs that it serves at the same time, at most.
+        variable: The environment variable that names the descriptor of a job.
+    """
+
+    entry: str
+    jobs: int
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job as data.
 
@@ -22,12 +38,14 @@ class Job:
         arguments: Arguments of the entry function that executes the job.
         log: File for the output of the job.
         in_turn: Whether a process may execute the job that has executed another such job before.
+        shares: The process that serves the job; None for a job that needs none.
     """
 
     key: str
     arguments: tuple[str, ...]
     log: Path
     in_turn: bool = False
+    shares: SharedProcess | None = None
 
 
 DISK_FULL = 74

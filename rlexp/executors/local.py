@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -135,6 +135,7 @@ class LocalSession:
                 "arguments": list(job.arguments),
                 "log": str(job.log),
                 "in_turn": job.in_turn,
+                "shares": None if job.shares is None else asdict(job.shares),
                 "variables": self._devices.take(job.key),
             }
         )

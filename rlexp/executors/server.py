@@ -47,6 +47,7 @@ from rlexp.executors.lifetime import (
     kill_orphans,
     wake_with_parent,
 )
+from rlexp.executors.shared_processes import ServingProcess, ServingProcesses, inherit
 from rlexp.store.locks.processes import Process
 from rlexp.store.secrets import secret_values
 
@@ -164,6 +165,7 @@ class Child:
         waits: Whether the process waits for its next job.
         asked_to_end: Whether the process was asked to end.
         kill_at: When to kill the job, on the monotonic clock.
+        serving: The process that serves the job, if any.
         masked: Bytes of the log that were searched for secrets.
     """
 
@@ -173,12 +175,18 @@ class Child:
     waits: bool = False
     asked_to_end: bool = False
     kill_at: float = math.inf
+    serving: ServingProcess | None = None
     masked: int = 0
 
     @property
     def key(self) -> str | None:
         """Key of the job; None while the process waits for one."""
         return None if self.waits else self.command["submit"]
+
+    @property
+    def serving_is_gone(self) -> bool:
+        """Whether the process that served the job has ended."""
+        return self.serving is not None and self.serving.is_gone
 
     @property
     def log(self) -> Path:
@@ -205,6 +213,7 @@ class Server:
         self._waiting = list(waiting)
         # By the process id of the job's guard.
         self._children: dict[int, Child] = {}
+        self._serving = ServingProcesses(self._fork_process)
         # Libraries may have started processes while they were imported.
         self._imported = children(os.getpid())
         self._pending = b""
@@ -270,8 +279,13 @@ class Server:
         """Give a job to a process that waits for one; returns whether there is one."""
         for pid, child in self._children.items():
             free = child.waits and not child.asked_to_end
+            # A process stays with the one that serves it.
+            if child.serving_is_gone or _serving(child.command) != _serving(command):
+                continue
             if free and child.commands is not None and hand_over(command, child.commands):
-                self._children[pid] = Child(command, child.commands, has_begun=False)
+                self._children[pid] = Child(
+                    command, child.commands, has_begun=False, serving=child.serving
+                )
                 return True
         return False
 
@@ -288,13 +302,35 @@ class Server:
                 self._answer({"ended": key, "code": 0, "signal": None})
 
     def _fork(self, command: Command) -> None:
-        if command["in_turn"] and self._waiting:
+        if (command["in_turn"] or command["shares"]) and self._waiting:
             for name in self._waiting:
                 _import_one(name)
             self._waiting = []
             _freeze()
         further, commands = os.pipe() if command["in_turn"] else (None, None)
-        child, server = Child(command, commands), os.getpid()
+        seat = self._serving.seat(command)
+        child = Child(command, commands, serving=None if seat is None else seat[0])
+
+        def execute() -> int:
+            os.environ.update(command["variables"])
+            if seat is not None:
+                inherit(command, seat[1])
+            if further is None:
+                return self._entry(command["arguments"])
+            return execute_in_turn(self._entry, command, further, self._reports)
+
+        guard = self._fork_process(child.log, execute, tidy=lambda: self._tend(child))
+        if further is not None:
+            os.close(further)
+        if seat is not None:
+            seat[1].close()
+        self._children[guard] = child
+
+    def _fork_process(
+        self, log: Path, execute: Callable[[], int], tidy: Callable[[], object] = lambda: None
+    ) -> int:
+        """Execute a function in a process whose output goes to a log; returns the id of its guard."""
+        server = os.getpid()
         # The server ignores SIGTERM, and a fork inherits that. A SIGTERM that reaches the fork
         # before it has reset the action would be lost and the job would run on: block it until
         # then.
@@ -305,14 +341,10 @@ class Server:
             code = 70
             try:
                 self._become_guard()
-                fork_under_guard(server, tidy=lambda: self._tend(child))
-                os.environ.update(command["variables"])
-                self._become(child.log)
+                fork_under_guard(server, tidy=tidy)
+                self._become(log)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-                if further is None:
-                    code = self._entry(command["arguments"])
-                else:
-                    code = execute_in_turn(self._entry, command, further, self._reports)
+                code = execute()
             except BaseException:  # noqa: BLE001
                 traceback.print_exc()
             finally:
@@ -321,9 +353,7 @@ class Server:
                     sys.stderr.flush()
                 os._exit(code)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        if further is not None:
-            os.close(further)
-        self._children[pid] = child
+        return pid
 
     def _become_guard(self) -> None:
         """Turn a fork of the server into the guard of a job, without the server's pipes.
@@ -339,6 +369,7 @@ class Server:
         for child in self._children.values():
             if child.commands is not None:
                 os.close(child.commands)
+        self._serving.close_in_fork()
         null_device = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null_device, 0)
         os.close(null_device)
@@ -364,14 +395,26 @@ class Server:
                     # It may have reported the begin of its job since `serve` listened.
                     self._hear()
                     self._bury(self._children.pop(reaped[0]), reaped[1])
+                elif self._serving.bury(reaped[0]):
+                    self._end_waiting()
         # The processes of a job whose guard was killed are children of the server now.
         if ended:
-            kill_orphans({*self._children, *self._imported})
+            kill_orphans({*self._children, *self._serving.processes, *self._imported})
+
+    def _end_waiting(self) -> None:
+        """End the processes that wait for a job, and whose serving process is gone."""
+        for child in self._children.values():
+            if child.waits and child.serving_is_gone and child.commands is not None:
+                # The end of its commands ends such a process.
+                os.close(child.commands)
+                child.commands = None
 
     def _bury(self, child: Child, status: int) -> None:
         """Report the job of a process that has ended."""
         if child.commands is not None:
             os.close(child.commands)
+        if child.serving is not None:
+            child.serving.jobs -= 1
         if child.waits:
             return
         # The process died between two jobs: the next one is innocent, and has not begun.
@@ -433,7 +476,7 @@ class Server:
     def _kill_all(self) -> None:
         deadline = time.monotonic() + END_LIMIT
         while children(os.getpid()) - self._imported and time.monotonic() < deadline:
-            for pid in self._children:
+            for pid in (*self._children, *self._serving.processes):
                 kill_guarded(pid)
             time.sleep(RETRY_EVERY)
             self._reap()
@@ -441,6 +484,12 @@ class Server:
     def _answer(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):
             os.write(self._answers, json.dumps(message).encode() + b"\n")
+
+
+def _serving(command: Command) -> tuple[Any, ...]:
+    """What the process that serves a job depends on; empty for a job that none serves."""
+    shares = command["shares"]
+    return () if shares is None else (shares, command["variables"])
 
 
 def _import(preload: Sequence[str]) -> list[str]:

@@ -19,6 +19,10 @@ OPERATIONAL = (
 """Settings that change no number of a run, and are therefore not part of its identity."""
 LEAN = "lean"
 """The compute setting that changes no number of a run either."""
+BATCH = "batch"
+"""The compute setting with the number of compiled runs that are advanced together."""
+MOST_BATCH = 4096
+"""Runs that are advanced together, at most."""
 KEEP_BELOW = "keep_below"
 """The setting of attempts in a sweep below whose environment steps tuning runs keep their state, with
 the replay buffer, because a longer run may continue it."""
@@ -163,14 +167,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Compute settings: threads and device, which change the numbers of a run, and shortcuts.
+    """Compute settings: threads, device and batch, which change the numbers of a run, and shortcuts.
 
-    The number of threads changes the order of sums in the learner, and so the weights. With `lean`,
-    a run uses shortcuts that change no number, so configurations are equal with it and without.
+    The number of threads changes the order of sums in the learner, and so the weights. So does
+    `batch`, the number of compiled runs that are advanced together. With `lean`, a run uses
+    shortcuts that change no number, so configurations are equal with it and without.
     """
 
     threads: Annotated[int, Ge(1)]
     device: str
+    batch: Annotated[int, Interval(ge=1, le=MOST_BATCH)] = 1
     lean: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
@@ -182,7 +188,9 @@ class Compute:
 
     def defining(self) -> dict[str, Any]:
         """The settings that change the numbers of a run."""
-        return {"threads": self.threads, "device": self.device}
+        settings = {"threads": self.threads, "device": self.device}
+        # Records of single runs keep the form that they always had.
+        return settings if self.batch == 1 else {**settings, BATCH: self.batch}
 
     def operational(self) -> dict[str, Any]:
         """The setting that changes no number."""

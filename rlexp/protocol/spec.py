@@ -6,6 +6,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar, Self
 
+from rlexp.protocol.budget import BATCH
 from rlexp.protocol.identity import Plain, digest, identifying, short_name, without_null
 from rlexp.protocol.measures import quantity_of
 from rlexp.protocol.seeds import Phase, Streams
@@ -177,6 +178,11 @@ class RunSpec:
     def compiled(self) -> bool:
         """Whether the run's training is a compiled program, which later runs can use again."""
         return "twin_digest" in self.algorithm
+
+    @property
+    def batch(self) -> int:
+        """How many runs are advanced together where this one is; 1 for a run by itself."""
+        return int(self.compute.get(BATCH) or 1) if self.compiled else 1
 
     @property
     def streams(self) -> Streams:

@@ -11,6 +11,7 @@ TUNED = "tuned"
 
 
 SCHEDULE, FIXED = "best schedule", "best fixed"
+RIVALS = frozenset({SCHEDULE, FIXED})
 """Labels of the test runs of a rival."""
 
 

@@ -63,6 +63,11 @@ class Training:
         # ARS has no discount: 0.99 is the default of VecNormalize.
         return float(first_value(getattr(self.algorithm, "gamma", 0.99)))
 
+    @property
+    def learner_device(self) -> str:
+        """The device of the policy of stable-baselines3; a compiled program has its own."""
+        return "cpu" if isinstance(self.algorithm, BringsEnvironments) else self.compute.device
+
     def scheduled_values(self) -> ScheduledValues:
         """The hyperparameters that change at given steps of this training."""
         schedules = getattr(self.algorithm, "step_schedules", dict)
@@ -100,11 +105,11 @@ class Training:
                 self.agent.arguments(),
                 vector,
                 seed=self.streams.policy,
-                device=self.compute.device,
+                device=self.learner_device,
                 **self._replay_argument(vector),
             )
             self._prepare_replay(model)
-            _check_device(model, self.compute.device)
+            _check_device(model, self.learner_device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:
             vector.close()
@@ -121,7 +126,7 @@ class Training:
         """The environments of the training; a compiled algorithm brings its own."""
         seeds = [self.streams.training(i) for i in range(count)]
         if isinstance(self.algorithm, BringsEnvironments):
-            return self.algorithm.training_vector(self.environment, seeds)
+            return self.algorithm.training_vector(self.environment, seeds, self.compute)
         return training_vector(
             self.environment,
             seeds,

@@ -66,7 +66,7 @@ def fresh_learner(training: Training) -> BaseAlgorithm:
         training.agent.arguments(),
         vector,
         seed=training.streams.policy,
-        device=training.compute.device,
+        device=training.learner_device,
     )
     return learner
 

@@ -27,6 +27,7 @@ def plan(runs: int = 5, done: int = 0, **changes: Any) -> RunPlan:
         steps_per_run=(100_000,) if runs else (),
         beginnings=beginnings(**changes),
         workers=2,
+        batch=1,
         threads=1,
         seconds=62.0,
         bytes=1_200_000,

@@ -7,6 +7,7 @@ from typing import Any
 from rlexp.app.execution.launch_settings import claim_run
 from rlexp.engine.loop import Loop
 from rlexp.engine.run_in_flight import AttemptSettings, RunInFlight
+from rlexp.executors import SharedProcess
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending, Evaluated, StopRequest
 from rlexp.records.run import RunRecord
@@ -70,6 +71,7 @@ def loop_of(paths: ExperimentPaths, executor: Any, monotonic: Callable[[], float
         claim=claim_run,
         watcher=Silent(),
         asked_to_stop=lambda: False,
+        conductor=SharedProcess("nowhere:nothing", 1, "NOTHING"),
         monotonic=monotonic,
         now=lambda: 0.0,
         note=lambda _: None,

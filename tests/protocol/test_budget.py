@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from samples import SETTINGS, budget
 
 from rlexp.errors import ConfigError
-from rlexp.protocol.budget import OPERATIONAL, Budget
+from rlexp.protocol.budget import OPERATIONAL, Budget, Compute
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 
 
@@ -74,3 +74,11 @@ def test_the_advice_on_evaluations_is_good(steps: int) -> None:
     except ConfigError as error:
         interval = int(str(error).split("use ")[1].split()[0])
         assert interval == budget(steps=steps, evaluation_every=interval).evaluation_every
+
+
+def test_a_batch_defines_a_run_and_a_run_by_itself_has_none() -> None:
+    """Runs that are advanced together have another definition; a batch of 1 is that of before."""
+    alone = {"threads": 1, "device": "cpu"}
+    assert alone == Compute(threads=1, device="cpu").defining()
+    assert alone == Compute(threads=1, device="cpu", batch=1).defining()
+    assert {**alone, "batch": 8} == Compute(threads=1, device="cpu", batch=8).defining()

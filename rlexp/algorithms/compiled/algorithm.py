@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from rlexp.environments import Environment
 from rlexp.environments.twins import check_twin, make_twin, twin_digest
 from rlexp.errors import ConfigError
+from rlexp.protocol.budget import Compute
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv
+
+
+DEVICES = ("cpu", "cuda")
+"""Devices that a program can have; the policy of stable-baselines3 is on the processor always."""
 
 
 class CompiledAlgorithm:
@@ -60,10 +65,10 @@ class CompiledAlgorithm:
             ConfigError: Names what is in the way.
         """
         self.check_network(arguments)
-        if device != "cpu":
+        if device not in DEVICES:
             raise ConfigError(
-                f"compute.device={device}: compiled training uses the processor only; set "
-                "compute.device=cpu",
+                f"compute.device={device}: compiled training has the devices {' and '.join(DEVICES)} "
+                "(CUDA_VISIBLE_DEVICES or executor.devices choose a GPU); set compute.device=cpu",
                 key="compute.device",
             )
         check_twin(environment, self.twin)
@@ -86,12 +91,15 @@ class CompiledAlgorithm:
             )
         return replace(self, twin_digest=digest)
 
-    def training_vector(self, environment: Environment, seeds: Sequence[int]) -> "VecEnv":
+    def training_vector(
+        self, environment: Environment, seeds: Sequence[int], compute: Compute
+    ) -> "VecEnv":
         """The vector that stands for the environments of the compiled program.
 
         Args:
             environment: The task.
             seeds: The seed of each environment.
+            compute: The device, and how many runs a call of the program advances together.
 
         Raises:
             ConfigError: The task has no twin, or the code of the twin has changed since the run was
@@ -107,6 +115,6 @@ class CompiledAlgorithm:
             )
         task = environment.make()
         try:
-            return CompiledVector(make_twin(environment, self.twin), seeds, task)
+            return CompiledVector(make_twin(environment, self.twin), seeds, task, compute)
         finally:
             task.close()

@@ -105,7 +105,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
             arrays[name] = arrays[name].astype(np.bool_)
         return StoredTransitions(**{name: jnp.array(array) for name, array in arrays.items()})
 
-    def _write_ring(self, ring: "StoredTransitions", steps: int) -> None:
+    def _write_ring(self, program: Any, ring: "StoredTransitions", steps: int) -> None:
         """Copy the newest transitions of the program, of so many steps, into the library's buffer."""
         buffer = self.replay_buffer
         assert buffer is not None
@@ -115,7 +115,8 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
                 # The library leaves zeros there.
                 continue
             kept = getattr(buffer, column)
-            kept[rows] = np.asarray(getattr(ring, name))[rows].reshape(len(rows), *kept.shape[1:])
+            written = program.newest(getattr(ring, name), rows)
+            kept[rows] = written.reshape(len(rows), *kept.shape[1:])
         buffer.full = buffer.full or buffer.pos + steps >= buffer.buffer_size
         buffer.pos = (buffer.pos + steps) % buffer.buffer_size
 
@@ -141,7 +142,7 @@ class CompiledOffPolicyLearner(CompiledTraining, OffPolicyAlgorithm):
         schedules = self._schedules(program, rollouts, total)
         state, log = program.advance(state, scalars, schedules, np.int32(rollouts))
         self._write_learned(state.learned)
-        self._write_ring(state.ring, rollouts * program.steps)
+        self._write_ring(program, state.ring, rollouts * program.steps)
         self._keep(state.key, state.environments)
         return state, log
 

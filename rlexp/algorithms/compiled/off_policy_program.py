@@ -3,6 +3,7 @@
 What is learned is a `CompiledLearning`: `dqn_program`, `sac_program`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -78,7 +79,7 @@ class OffPolicyProgram(CompiledProgram):
 
     `advance` takes the scalars `learning_starts`, `gamma`, and what the algorithm needs. The schedules
     are `calls` (steps of all environments before each rollout), `learning_rate`, and `exploration`
-    (rollouts × steps).
+    (rollouts × steps). The scalar `active`, if there is one, says whether transitions are stored.
 
     Attributes:
         learning: The algorithm.
@@ -91,6 +92,7 @@ class OffPolicyProgram(CompiledProgram):
 
     # The ring is large: without its donation, each call would copy it.
     donated: ClassVar[tuple[int, ...]] = (0,)
+    resident: ClassVar[tuple[str, ...]] = ("ring",)
 
     learning: CompiledLearning
     train_freq: int
@@ -108,6 +110,12 @@ class OffPolicyProgram(CompiledProgram):
     def logged(self) -> tuple[str, ...]:
         """Names of the numbers that each rollout logs, means over its update."""
         return self.learning.logged
+
+    def written(self, resident: Mapping[str, Any], schedules: Scalars) -> dict[str, Any]:
+        """The newest rows of the ring: those of the most rollouts that a call can have."""
+        ring: StoredTransitions = resident["ring"]
+        rows = schedules["calls"][0] + jnp.arange(self.rollouts * self.steps)
+        return {"ring": jax.tree.map(lambda array: array[rows % len(ring.rewards)], ring)}
 
     def _iteration(
         self, state: OffPolicyState, scalars: Scalars
@@ -143,7 +151,7 @@ class OffPolicyProgram(CompiledProgram):
         transition = StoredTransitions(
             observations, result.lasts, stored, result.rewards, result.dones, result.truncations
         )
-        ring = store(state.ring, calls, transition)
+        ring = store(state.ring, calls, transition, scalars.get("active"))
         learned = self.learning.after_step(state.learned, calls + 1, scalars)
         following = OffPolicyState(learned, state.key, environments, ring)
         return following, (result.lengths, result.returns)

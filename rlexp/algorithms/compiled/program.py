@@ -5,11 +5,12 @@ each rollout logged. How rollouts are divided among calls changes no bit of the 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from rlexp.algorithms.compiled.environments import CompiledEnvironments, EnvironmentState
 from rlexp.algorithms.compiled.programs import comparable
@@ -40,20 +41,29 @@ class CompiledProgram:
     Attributes:
         environments: The environments.
         rollouts: Rollouts of one call, at most.
-        advance: `_advance`, compiled.
+        advance: `trained`, compiled.
         begin: `_begin`, compiled.
     """
 
     donated: ClassVar[tuple[int, ...]] = ()
     """Arguments of `advance` whose memory the results may take; the caller must not use them again."""
+    is_shared: ClassVar[bool] = False
+    """Whether calls may wait for those of other runs."""
+    resident: ClassVar[tuple[str, ...]] = ()
+    """Large parts of the state, which stay with the program when several runs share a call."""
 
     environments: CompiledEnvironments
     rollouts: int
     advance: Callable[..., tuple[Any, ChunkLog]] = field(init=False)
     begin: Callable[..., tuple[jax.Array, EnvironmentState]] = field(init=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings alone: another process compiles the functions, or loads them."""
+        settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+        return _made, (type(self), settings)
+
     def __post_init__(self) -> None:
-        advance = jax.jit(self._advance, donate_argnums=self.donated)
+        advance = jax.jit(self.trained, donate_argnums=self.donated)
         begin = jax.jit(self._begin)
         if is_storable(self.environments.twin):
             settings = comparable(self)
@@ -100,7 +110,24 @@ class CompiledProgram:
         """A tree with the shape of what `advance` returns."""
         return state, ChunkLog(dict.fromkeys(self.logged, 0), 0, 0)
 
-    def _advance(
+    def leave(self) -> None:
+        """Do nothing: the program is kept for the next run."""
+
+    def newest(self, array: Any, rows: Any) -> Any:
+        """Rows of a large part of a state that the last call has written, as an array of NumPy."""
+        return np.asarray(array)[rows]
+
+    def written(self, resident: Mapping[str, Any], schedules: Scalars) -> dict[str, Any]:
+        """The newest rows of the parts that stay with the program.
+
+        Args:
+            resident: These parts, by name.
+            schedules: Hyperparameters of each rollout of the call.
+        """
+        del schedules
+        return dict(resident)
+
+    def trained(
         self, state: Any, scalars: Scalars, schedules: Scalars, count: jax.Array
     ) -> tuple[Any, ChunkLog]:
         """Train for `count` rollouts.
@@ -126,3 +153,7 @@ class CompiledProgram:
         )
         advanced: tuple[Any, ChunkLog] = jax.lax.fori_loop(0, count, body, (state, empty))
         return advanced
+
+
+def _made(kind: type[CompiledProgram], settings: Mapping[str, Any]) -> CompiledProgram:
+    return kind(**settings)

@@ -35,10 +35,25 @@ class Minibatch(NamedTuple):
 
 
 def store(
-    ring: StoredTransitions, row: jax.Array, transition: StoredTransitions
+    ring: StoredTransitions,
+    row: jax.Array,
+    transition: StoredTransitions,
+    active: jax.Array | None = None,
 ) -> StoredTransitions:
-    """Write a transition of each environment into the row of this number."""
+    """Write a transition of each environment into the row of this number.
+
+    Args:
+        ring: The stored transitions.
+        row: The number of the row.
+        transition: What is written (environments × …).
+        active: Whether anything is written; None for always.
+    """
     position = row % len(ring.rewards)
+    if active is not None:
+        # A choice between rows, not between rings: the ring is changed in place.
+        transition = jax.tree.map(
+            lambda new, array: jnp.where(active, new, array[position]), transition, ring
+        )
     return StoredTransitions(
         *(array.at[position].set(value) for array, value in zip(ring, transition, strict=True))
     )

@@ -11,13 +11,22 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from rlexp.errors import ConfigError
+
 FLAGS = "XLA_FLAGS"
 ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 """Small networks gain nothing from threads, and runs fill the cores by their number."""
+GPU_FLAGS = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
+"""Without them, the kernels of a program would depend on timings and on the order of threads."""
 KEEP_FROM = "0.5"
 """Seconds of compilation from which code is kept."""
 MODULES = ("jax", "jax.numpy", "jax.experimental.serialize_executable")
 """What every compiled run imports of JAX."""
+CONDUCTOR = "RLEXP_CONDUCTOR"
+"""The variable with the descriptor through which a run reaches its conductor."""
+CONDUCT = "rlexp.algorithms.compiled.conductor:conduct"
+"""The function of the process that advances several runs together."""
+FLAGS_SET = (ONE_THREAD, *GPU_FLAGS)
 PROCESSORS = Path("/proc/cpuinfo")
 
 
@@ -37,6 +46,31 @@ def set_up(cache: Path) -> None:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": KEEP_FROM,
     }
     os.environ.update(settings)
+
+
+def use_gpu() -> None:
+    """Let JAX compute on a GPU from now on; called before its first array.
+
+    Kernels are chosen without timing, and sum in a fixed order: other processes get the same bits.
+
+    Raises:
+        ConfigError: JAX finds no GPU.
+    """
+    import jax
+
+    words = os.environ.get(FLAGS, "").split()
+    os.environ[FLAGS] = " ".join([*words, *(flag for flag in GPU_FLAGS if flag not in words)])
+    # Several processes share the GPU, and each would take three quarters of its memory at once.
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    jax.config.update("jax_platforms", "cuda,cpu")
+    try:
+        jax.devices("cuda")
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"compute.device=cuda: JAX finds no GPU ({reason}); install its version for GPUs "
+            "(pip install 'jax[cuda13]'), or set compute.device=cpu"
+        ) from error
 
 
 def import_jax(cache: Path) -> None:
@@ -68,6 +102,6 @@ def processor_features() -> str:
 
 
 def compiler_flags() -> str:
-    """The flags of the compiler that the user has set, without the one that `set_up` adds."""
-    words = [word for word in os.environ.get(FLAGS, "").split() if word != ONE_THREAD]
+    """The flags of the compiler that the user has set, without those that rlexp adds."""
+    words = [word for word in os.environ.get(FLAGS, "").split() if word not in FLAGS_SET]
     return " ".join(words)

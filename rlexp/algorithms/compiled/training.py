@@ -7,6 +7,7 @@ is imported there, so that a trained policy can be played without it.
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -108,7 +109,18 @@ class CompiledTraining(BaseAlgorithm):
         caller.on_training_start(locals(), globals())
         with beating(caller):
             # The first call in a process imports JAX.
-            program = kept_program(self._program())
+            program = self._shared(kept_program(self._program()))
+        try:
+            self._train(program, caller, interval, total)
+        finally:
+            program.leave()
+        caller.on_training_end()
+        return self
+
+    def _train(
+        self, program: "CompiledProgram", caller: BaseCallback, interval: int, total: int
+    ) -> None:
+        """Train chunk by chunk, up to a number of steps."""
         state: Any = None
         rollouts, seconds = 0, math.inf
         while self.num_timesteps < total:
@@ -120,16 +132,25 @@ class CompiledTraining(BaseAlgorithm):
             self._call_at_evaluations(caller, program.size, total)
             rollouts = self._rollouts(caller, program, total, rollouts, seconds)
             begun = time.perf_counter()
-            state, log = self._advance(program, state, rollouts, total)
+            # A call may wait for those of other runs.
+            with beating(caller) if program.is_shared else nullcontext():
+                state, log = self._advance(program, state, rollouts, total)
             seconds = (time.perf_counter() - begun) / rollouts
             self._report(log, rollouts, interval, total)
             caller.on_step()
             caller.on_rollout_end()
-        caller.on_training_end()
-        return self
 
     log_episodes = 1
     """The interval of logging that `learn` of the library has by default."""
+
+    def _shared(self, program: "CompiledProgram") -> Any:
+        """The program, or a lane of it where several runs are advanced together."""
+        lanes, device = self._vector().lanes, self._vector().device
+        if lanes == 1 and device == "cpu":
+            return program
+        from rlexp.algorithms.compiled.lane_program import LaneProgram
+
+        return LaneProgram(program, lanes, device, lambda: self._state(program))
 
     def _environments(self) -> "CompiledEnvironments":
         """The environments of the program.

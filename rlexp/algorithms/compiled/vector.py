@@ -7,6 +7,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments.twins import Twin
+from rlexp.protocol.budget import Compute
 
 if TYPE_CHECKING:
     import gymnasium
@@ -18,14 +19,22 @@ class CompiledVector(VecEnv):
     The environments exist within the program only, and their state is part of the learner's state.
     """
 
-    def __init__(self, twin: Twin, seeds: Sequence[int], task: "gymnasium.Env[Any, Any]") -> None:
+    def __init__(
+        self,
+        twin: Twin,
+        seeds: Sequence[int],
+        task: "gymnasium.Env[Any, Any]",
+        compute: Compute,
+    ) -> None:
         """Stand for `len(seeds)` environments.
 
         Args:
             twin: The twin of the task.
             seeds: The seed of each environment.
             task: An environment of Gymnasium, which gives the spaces and the time limit.
+            compute: The device, and how many runs a call of the program advances together.
         """
+        self.lanes, self.device = compute.batch, compute.device
         self.twin, self.seeds, self.spec = twin, tuple(seeds), task.spec
         super().__init__(len(seeds), task.observation_space, task.action_space)
 

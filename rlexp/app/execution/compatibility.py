@@ -131,6 +131,7 @@ def check_compatibility(
     checked = set[str]()
     for configuration in configurations:
         if configuration.spec(Phase.TEST, 0, 0).external:
+            _check_batch(configuration, "a training script")
             refuse_replay_of_script(configuration)
             check_external(configuration, workspace)
             refuse_callbacks(
@@ -146,12 +147,25 @@ def check_compatibility(
         if isinstance(built.algorithm, BringsEnvironments):
             device = configuration.compute.device
             built.algorithm.check_task(built.environment, built.agent.arguments(), device)
+        else:
+            _check_batch(configuration, shown_name(built.algorithm))
         _check_rollout(configuration)
         check_callbacks(configuration, built.algorithm, workspace)
         _check_replay(configuration, built, spaces[key], checked)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
             check_reported(uncertain, spaces[key].measures, configuration.task)
+
+
+def _check_batch(configuration: Configuration, name: str) -> None:
+    """Refuse to advance runs together whose training is no compiled program."""
+    batch = configuration.compute.batch
+    if batch > 1:
+        raise ConfigError(
+            f"compute.batch={batch} advances compiled runs together, and {name} is not compiled: set "
+            "compute.batch=1, or choose algorithm=compiled_ppo, compiled_dqn or compiled_sac",
+            key="compute.batch",
+        )
 
 
 def _check_replay(

@@ -171,7 +171,7 @@ class RateCache:
     packages and code, and on the number of runs at a time, which share the machine.
 
     Attributes:
-        workers: The number of runs at a time.
+        workers: The number of runs, or of batches of runs, at a time.
     """
 
     workers: int
@@ -272,15 +272,17 @@ def estimate_cost(
         _run_seconds(s, r, continued.get(s.name, 0), load)
         for s, r in zip(specs, rates_of_runs, strict=True)
     ]
+    # The rates are those of a run in its batch, whose lanes share the time.
+    at_a_time = workers * min((spec.batch for spec in specs), default=1)
     basis = min((r.basis for r in rates_of_runs), key=lambda basis: basis.rank, default=Basis.RUNS)
     starts = _start_seconds(load)
     of_runs = zip(*every, strict=True) if every else ((), (), ())
     low, expected, high = (
-        start + _last_end(durations, workers)
+        start + _last_end(durations, at_a_time)
         for start, durations in zip(starts, of_runs, strict=True)
     )
     # Replay buffers are removed when a run ends, so only those of parallel runs exist together.
-    total = sum(r.bytes for r in rates_of_runs) + replay * min(workers, len(specs))
+    total = sum(r.bytes for r in rates_of_runs) + replay * min(at_a_time, len(specs))
     guessed = basis is Basis.GUESS
     return CostEstimate(
         expected, total, None if guessed else low, None if guessed else high, basis

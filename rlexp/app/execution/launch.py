@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
+from math import ceil
 from signal import SIGHUP
 from signal import Signals as SignalNumber
 
@@ -28,7 +29,7 @@ from rlexp.app.execution.early_session import session_of
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.extension import take_over_parents
 from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
-from rlexp.app.execution.launch_settings import LaunchSettings, claim_run
+from rlexp.app.execution.launch_settings import LaunchSettings, claim_run, conductor
 from rlexp.app.execution.probes import Costs, parallel_runs
 from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.execution.verdict_reach import missing_reach
@@ -209,6 +210,7 @@ def _execute_locally(
                     claim=claim_run,
                     watcher=watcher,
                     asked_to_stop=lambda: signals.asked_to_stop() or launch.is_out_of_time,
+                    conductor=conductor(),
                     monotonic=time.monotonic,
                     now=time.time,
                     note=observer.note,
@@ -355,7 +357,8 @@ def make_run_plan(
 ) -> RunPlan:
     """The plan of a command: runs, steps and workers, and the expected time and disk space."""
     threads = launch.threads
-    workers = min(launch.executor.workers_for(threads), max(len(plan.missing), 1))
+    batch = min((spec.batch for spec in plan.missing), default=1)
+    workers = min(launch.executor.workers_for(threads), max(ceil(len(plan.missing) / batch), 1))
     beginning_of = find_beginnings(paths, plan.missing, allow_drift=launch.allow_drift)
     costs, layout = costs or Costs(), Layout(paths.folder.parent)
     replay = largest_replay_buffer(plan.missing, costs.spaces)
@@ -387,6 +390,7 @@ def make_run_plan(
             beginning_of, launch.with_drift, replay, largest_rewritten_part(plan.missing)
         ),
         workers=workers,
+        batch=batch,
         threads=threads,
         **expected.of_plan(),
         code=str(code),

@@ -15,7 +15,7 @@ from rlexp.store.provenance import Code, collect
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import AttemptSettings
-    from rlexp.executors import Executor, Remote, Session
+    from rlexp.executors import Executor, Remote, Session, SharedProcess
     from rlexp.store.locks.lease import Lease
 
 COMMAND = (sys.executable, "-m", "rlexp")
@@ -34,6 +34,14 @@ every run. The mark `!` keeps a module from being imported: stable-baselines3 im
 TensorBoard, which takes half a second and is not used. What follows the mark `@` waits for the first
 compiled run.
 """
+
+
+def conductor() -> "SharedProcess":
+    """The process that advances compiled runs together."""
+    from rlexp.algorithms.compiled.runtime import CONDUCT, CONDUCTOR
+    from rlexp.executors import SharedProcess
+
+    return SharedProcess(CONDUCT, 1, CONDUCTOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

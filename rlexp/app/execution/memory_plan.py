@@ -102,7 +102,8 @@ def check_memory(
     )
     if not needs:
         return
-    together = needs[:at_a_time]
+    batch = min(need.spec.batch for need in needs)
+    together = needs[: at_a_time * batch]
     # What a run needs besides is only roughly known, so that alone refuses nothing.
     buffers = sum(need.buffers for need in together)
     if _total(together) <= room or buffers < PROCESS_BYTES * len(together):
@@ -110,7 +111,7 @@ def check_memory(
     alike = launch.changeable and all(need.row for need in needs)
     words = [
         f"{launch.override_option} {word}".lstrip()
-        for word in _words(together, room, launch, alike=alike)
+        for word in _words(together, room, launch, batch, alike=alike)
     ]
     problem = _problem(together, limit, whose, f", {which}" if which else "")
     raise ConfigError(f"{problem}: {_remedy(together[0], words, searched)}")
@@ -222,7 +223,7 @@ def _remedy(largest: RunMemory, words: Sequence[str], searched: Collection[str])
 
 
 def _words(
-    together: Sequence[RunMemory], room: int, launch: LaunchSettings, *, alike: bool
+    together: Sequence[RunMemory], room: int, launch: LaunchSettings, batch: int, *, alike: bool
 ) -> Iterable[str]:
     """Overrides of which each makes the runs fit.
 
@@ -230,9 +231,11 @@ def _words(
         together: The largest runs that are executed at a time, the largest first.
         room: Bytes that they may take.
         launch: How the runs are executed.
+        batch: How many of them are advanced together.
         alike: Whether one override can change the replay buffer of every run.
     """
-    fitting = [n for n in range(1, len(together)) if _total(together[:n]) <= room]
+    workers = range(1, ceil(len(together) / batch))
+    fitting = [n for n in workers if _total(together[: n * batch]) <= room]
     if fitting:
         yield f"executor.workers={fitting[-1]}"
     rows = _fitting_rows(together, room) if alike else 0

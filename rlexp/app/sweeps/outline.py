@@ -113,7 +113,8 @@ def _expected(
     beginnings = describe_beginnings(
         begun, launch.with_drift, replay, largest_rewritten_part(first)
     )
-    return {"workers": workers, "beginnings": beginnings, **expected.of_plan()}
+    places = {"workers": workers, "batch": first[0].batch}
+    return {**places, "beginnings": beginnings, **expected.of_plan()}
 
 
 def _rates(first: Sequence[RunSpec], specs: Sequence[RunSpec], costs: Costs) -> dict[str, Rates]:

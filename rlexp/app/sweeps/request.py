@@ -424,9 +424,9 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     if root.failures == "worst":
         require_minimum(configurations)
     # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
-    # timing. This lag is large enough that no worker waits for another.
+    # timing. This lag is large enough that no worker waits for another, and no lane is empty.
     lag = request.plan.lag
-    workers = parts.executor.workers_for(root.compute.threads)
+    workers = parts.executor.workers_for(root.compute.threads) * root.compute.batch
     plan = replace(
         request.plan,
         lag=2 * workers - 1 if lag is None else lag,

@@ -219,8 +219,9 @@ def _commit(member: PlannedRun) -> Facts:
 def _compute(member: PlannedRun) -> Facts:
     if member.imported:
         return {}
-    compute = member.record.spec.compute
-    return {name: value_text(compute.get(name)) for name in ("threads", "device")}
+    spec = member.record.spec
+    facts = {name: value_text(spec.compute.get(name)) for name in ("threads", "device")}
+    return {**facts, "batch": str(spec.batch)} if spec.batch > 1 else facts
 
 
 CRITERIA = (

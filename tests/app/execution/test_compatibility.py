@@ -53,6 +53,8 @@ def refusal(folder: Path, *overrides: str) -> str:
             ["environment=frozen_lake", "environment.vector.frame_stack=2"],
             "environment.vector.frame_stack needs numeric observations",
         ),
+        (["compute.batch=2"], "advances compiled runs together, and PPO is not compiled"),
+        (["compute.batch=0"], "compute.batch=0: must be greater than or equal to 1"),
         (["environment.arguments.colour=red"], "unexpected keyword argument 'colour'"),
     ],
 )

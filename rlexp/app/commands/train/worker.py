@@ -362,6 +362,7 @@ def _execute(
                 claim=claim_run,
                 watcher=watcher,
                 asked_to_stop=signals.asked_to_stop,
+                conductor=launch_settings.conductor(),
                 monotonic=time.monotonic,
                 now=time.time,
                 is_wanted=lambda spec: is_queued(paths, spec.name),
