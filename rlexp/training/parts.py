@@ -18,7 +18,7 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
-from rlexp.training.acting import ActingCallbacks, Callback
+from rlexp.training.acting.callbacks import ActingCallbacks, Callback
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector

@@ -11,9 +11,9 @@ from test_scheduled_values import BUDGET, CASES
 from trainings import TINY, spec_of
 
 from rlexp.app.execution.run_process import assemble
-from rlexp.training.dormant import dormant_ratio
+from rlexp.training.acting.dormant import dormant_ratio
+from rlexp.training.acting.renewal import renew
 from rlexp.training.parameters import all_finite, weights_digest
-from rlexp.training.renewal import renew
 
 WIDTHS = {
     "ppo": ("mlp_extractor.policy_net.0", 4),

@@ -61,7 +61,7 @@ from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement
-from rlexp.training.acting import fits_shortcuts
+from rlexp.training.acting.callbacks import fits_shortcuts
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 
