@@ -11,7 +11,7 @@ from rlexp.algorithms.ranges import Count, Finite, Positive
 from rlexp.callbacks.checks import check_hyperparameter
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
-from rlexp.training.hyperparameters import ROLLOUT_LENGTH
+from rlexp.training.acting.hyperparameters import ROLLOUT_LENGTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from rlexp.training.dormant import dormant_ratio
+from rlexp.training.acting.dormant import dormant_ratio
 
 RATIO = "callback/dormant_ratio"
 """Name of the logged ratio."""

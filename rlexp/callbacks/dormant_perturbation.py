@@ -9,7 +9,7 @@ from rlexp.algorithms.ranges import Count, Discount, NonNegative
 from rlexp.callbacks.dormancy import Measuring
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
-from rlexp.training.renewal import renew
+from rlexp.training.acting.renewal import renew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

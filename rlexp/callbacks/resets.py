@@ -7,7 +7,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from rlexp.algorithms.ranges import Count
 from rlexp.protocol.identity import Identity
-from rlexp.training.renewal import renew
+from rlexp.training.acting.renewal import renew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from stable_baselines3.common.logger import KVWriter
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Measured
 from rlexp.training import Listener
-from rlexp.training.acting import ActingCallbacks
+from rlexp.training.acting.callbacks import ActingCallbacks
 from rlexp.training.checkpointing import CheckpointScheduler
 from rlexp.training.parameters import all_finite, diverged_loss
 from rlexp.training.snapshot import Restored

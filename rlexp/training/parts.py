@@ -24,7 +24,7 @@ from rlexp.protocol.step_schedule import first_value
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.replay import Replay, TakesPriorData
-from rlexp.training.acting import ActingCallbacks, Callback
+from rlexp.training.acting.callbacks import ActingCallbacks, Callback
 from rlexp.training.entering_experience import EnteringExperience, ReadExperience
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.network_changes import ChangingNetworks

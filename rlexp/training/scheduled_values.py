@@ -10,7 +10,7 @@ from typing import Any
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from rlexp.protocol.step_schedule import StepSchedule
-from rlexp.training.hyperparameters import set_hyperparameter
+from rlexp.training.acting.hyperparameters import set_hyperparameter
 
 
 class ScheduledValues:

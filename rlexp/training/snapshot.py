@@ -21,7 +21,7 @@ from rlexp.records.checkpoint import (
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
-from rlexp.training.acting import ActingCallbacks
+from rlexp.training.acting.callbacks import ActingCallbacks
 from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
 from rlexp.training.network_changes import ChangingNetworks

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from in_full import long
+from test_scheduled_values import BUDGET, CASES
 from trainings import TINY, spec_of
 
 from rlexp.app.execution.run_process import assemble
-from rlexp.training.dormant import dormant_ratio
-from rlexp.training.renewal import renew
+from rlexp.training.acting.dormant import dormant_ratio
+from rlexp.training.acting.renewal import renew
+from rlexp.training.parameters import all_finite, weights_digest
 
 WIDTHS = {
     "ppo": ("mlp_extractor.policy_net.0", 4),
@@ -97,3 +100,30 @@ def test_fresh_parameters_are_mixed_in_and_optimisers_forget(tmp_path: Path) -> 
     assert torch.allclose(0.75 * old + 0.25 * fresh, mixed, atol=1e-7)
     assert not torch.allclose(old, fresh)
     assert not model.policy.optimizer.state
+
+
+SMALL = tuple(word for word in BUDGET if not word.startswith("agent."))
+NAMES = [
+    name if name == "recurrent_ppo" else pytest.param(name, marks=long)
+    for name in CASES
+    if not name.startswith("compiled")
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_networks_of_every_algorithm_are_measured_and_renewed(
+    name: str, tmp_path: Path
+) -> None:
+    """Each algorithm has a ratio, at least one last layer, and trains on after each kind of renewal."""
+    model: Any = assemble(spec_of(*CASES[name][0], *SMALL)).build(tmp_path)
+    model.learn(128)
+    ratio = dormant_ratio(model, chance(), samples=32, threshold=0.025)
+    assert ratio is not None
+    assert 0 <= ratio <= 1
+    for keep, last_only in ((0.0, True), (0.5, False), (0.0, False)):
+        before = weights_digest(model)
+        renew(model, 3, keep=keep, last_only=last_only)
+        assert before != weights_digest(model)
+    model.learn(64, reset_num_timesteps=False)
+    model.env.close()
+    assert all_finite(model)

@@ -65,7 +65,7 @@ from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.shared_experience import find_experience, read_experience
 from rlexp.store.system_metrics import append_measurement
-from rlexp.training.acting import fits_shortcuts
+from rlexp.training.acting.callbacks import fits_shortcuts
 from rlexp.training.parts import Training, use_threads
 from rlexp.training.training_run import train
 

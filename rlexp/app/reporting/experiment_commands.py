@@ -244,6 +244,7 @@ def _state_of(
     searched = experiment.sweep is not None
     # The permission needs Gymnasium, which takes long to import.
     needed = missing or failed or searched or experiment.origin is not None
+    needed = needed or any(configuration.callback for configuration in experiment.configurations)
     permission = permission_of(experiment, workspace) if needed else tuple(workspace.permission)
     return ExperimentState(
         name=paths.name,
@@ -320,9 +321,8 @@ def _adding(
     # The design of a sequential comparison decides how many seeds there are, and so does a protocol.
     if not words or paths.adaptive.exists() or PROTOCOL in words:
         return ()
-    # The records of a sweep name the code of its winner; all other words are the user's.
-    needed = permission if "--from-sweep" in words else workspace.permission
-    return with_more_seeds((*words, *needed), seeds, phase)
+    # Words do not hold the permission that they were given with.
+    return with_more_seeds((*words, *permission), seeds, phase)
 
 
 def _testing(

@@ -477,6 +477,7 @@ class _Extending:
         replaced = (f"{STEPS}=", f"{NAME}=")
         kept = [word for word in recorded if not word.startswith(replaced)]
         given = [f"{STEPS}={self.request.steps}", f"{NAME}={self._name}"]
+        given += self.request.workspace.permission
         return f"start a fresh run: {shlex.join([*kept, *given])}"
 
     def _extended(

@@ -1,5 +1,8 @@
 """Fresh parameters for the networks of a learner: drawn as at its beginning, copied or mixed in."""
 
+from copy import deepcopy
+from inspect import signature
+
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import BasePolicy
@@ -23,7 +26,7 @@ def renew(model: BaseAlgorithm, seed: int, *, keep: float, last_only: bool = Fal
         keep: The share of the old parameters, in [0, 1).
         last_only: Whether only the last layer of each network is renewed.
     """
-    fresh = _fresh_policy(model.policy, seed)
+    fresh = _fresh_policy(model, seed)
     chosen = _last_layers(model.policy) if last_only else None
     policy = model.policy
     with torch.no_grad():
@@ -42,12 +45,19 @@ def renew(model: BaseAlgorithm, seed: int, *, keep: float, last_only: bool = Fal
         optimiser.state.clear()
 
 
-def _fresh_policy(policy: BasePolicy, seed: int) -> BasePolicy:
-    """A policy of the same class and arguments; the global generator stays as it is."""
+def _fresh_policy(model: BaseAlgorithm, seed: int) -> BasePolicy:
+    """A policy as the learner made its own at first; the global generator stays as it is."""
+    # A copy, because some policies change it.
+    arguments = deepcopy(model.policy_kwargs)
+    # The library passes it beside the others to some policies, and others do not know it.
+    if "use_sde" in signature(model.policy_class.__init__).parameters:
+        arguments.setdefault("use_sde", model.use_sde)
+    # Not by the policy's own list of arguments, which lacks those of a memory.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        fresh = type(policy)(**policy._get_constructor_parameters())  # noqa: SLF001
-    return fresh.to(policy.device)
+        spaces = model.observation_space, model.action_space
+        fresh: BasePolicy = model.policy_class(*spaces, model.lr_schedule, **arguments)
+    return fresh.to(model.device)
 
 
 def _last_layers(policy: BasePolicy) -> set[str]:

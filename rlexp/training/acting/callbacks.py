@@ -16,7 +16,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from rlexp.errors import ConfigError
-from rlexp.training.hyperparameters import Hyperparameters
+from rlexp.training.acting.hyperparameters import Hyperparameters
 from rlexp.training.learner_state import pack
 
 TENSOR = "__tensor__"

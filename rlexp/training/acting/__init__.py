@@ -1,0 +1,1 @@
+"""What acts while a run trains: how callbacks are called, and the changes of a learner that they make."""
