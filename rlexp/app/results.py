@@ -100,7 +100,7 @@ def to_json(value: object) -> Any:  # noqa: PLR0911 (one for each kind of value)
     A field of a dataclass that comparisons leave out is for use in Python, and is left out.
     Infinity and NaN, which JSON lacks, become null.
     """
-    kind = type(value)
+    kind: Any = type(value)
     # There may be ten thousand rows of twenty values, most of which stay as they are.
     if kind in AS_THEY_ARE:
         return value
