@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, ClassVar, Protocol, cast
@@ -83,19 +84,33 @@ def document(result: Result) -> dict[str, Any]:
     return {"schema": schema, **cast(dict[str, Any], to_json(result))}
 
 
-def to_json(value: object) -> Any:
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+"""Types whose values are JSON values; their subclasses may be something else."""
+
+
+@cache
+def _shown_fields(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that its object in JSON has; None for any other type."""
+    return tuple(f.name for f in fields(kind) if f.compare) if is_dataclass(kind) else None
+
+
+def to_json(value: object) -> Any:  # noqa: PLR0911 (one for each kind of value)
     """Convert a value to JSON values: dataclasses to objects, enumerations and paths to strings.
 
     A field of a dataclass that comparisons leave out is for use in Python, and is left out.
     Infinity and NaN, which JSON lacks, become null.
     """
+    kind: Any = type(value)
+    # There may be ten thousand rows of twenty values, most of which stay as they are.
+    if kind in AS_THEY_ARE:
+        return value
     # Enumerations come first: a StrEnum is a str too, and an IntEnum an int.
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if is_dataclass(value):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value) if f.compare}
+    if (names := _shown_fields(kind)) is not None:
+        return {name: to_json(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(to_json(key)): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

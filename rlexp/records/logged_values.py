@@ -34,8 +34,8 @@ def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:
         yield f"{prefix}/mean_ep_length", statistics.fmean(event.lengths)
     for name in event.measures or {}:
         # An episode without the measure does not hide those of the others.
-        if (mean := event.mean_of_reported(name)) is not None:
-            yield f"{prefix}/{_apart(name)}", mean
+        if (reported := event.mean_of_reported(name)) is not None:
+            yield f"{prefix}/{_apart(name)}", reported
 
 
 def _apart(measure: str) -> str:

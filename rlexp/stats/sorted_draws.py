@@ -102,7 +102,7 @@ def middle_ranks(n: int, resampling: Resampling, cut: int) -> MiddleRanks:
         lowest[part] = (reached <= cut).sum(axis=0)
         highest[part] = (reached < n - cut).sum(axis=0)
         kept = np.clip(reached, cut, n - cut)
-        return np.diff(kept, axis=0, prepend=kind.type(cut))
+        return np.asarray(np.diff(kept, axis=0, prepend=kind.type(cut)))
 
     return MiddleRanks(_counted(n, resampling, middle), lowest, highest)
 

@@ -249,7 +249,10 @@ class Catalogue:
             full = self.curves.add_to(brief.record, self._kept[name][0], logged=logged)
             if full is not None:
                 return replace(brief, record=full)
-        before, stored = self.ahead.pop(name, None) or self._read(run, read, catalogued=brief)
+        if name in self.ahead:
+            before, stored = self.ahead.pop(name)
+        else:
+            before, stored = self._read(run, read, catalogued=brief)
         if brief is None:
             brief = self._entered(run, before, stored)
         kept, _ = self._kept.get(name, (None, None))

@@ -44,7 +44,7 @@ processor time, for 3 to 50 seeds on one or two tasks. Seven labels take longest
 """
 WORTH_FORKING = 500
 """Runs from which on a report is computed by two processes."""
-APART = frozenset({"measurements", "reliability", "sample_efficiency"})
+APART = frozenset({"measurements", "reliability"})
 """Sections that take long and share no result with others but the order of labels."""
 FORMATS = ("html", "latex", "csv", "json", "md")
 
