@@ -73,8 +73,13 @@ class ComposedParts:
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "ComposedParts":
         """The plug-ins of one configuration."""
-        parts = ("agent", "algorithm", "environment", "callback")
-        return cls(*(configuration[name] for name in parts), configuration.get("replay"))
+        return cls(
+            agent=configuration["agent"],
+            algorithm=configuration["algorithm"],
+            environment=configuration["environment"],
+            callback=configuration["callback"],
+            replay=configuration.get("replay"),
+        )
 
 
 def check_client_words(
