@@ -45,12 +45,13 @@ class PBT(PopulationTuner):
 
     resample: Annotated[float, Interval(ge=0, le=1)]
     factors: tuple[Factor, Factor]
-    growth: Probability
-    new_layer: Probability
-    new_units: Annotated[tuple[Count, ...], Len(1)]
-    most_layers: Count
-    most_units: Count
-    shared_replay: bool
+    # Sweeps that began before networks could grow do not have the following settings.
+    growth: Probability = 0.5
+    new_layer: Probability = 0.2
+    new_units: Annotated[tuple[Count, ...], Len(1)] = (16, 32, 64)
+    most_layers: Count = 3
+    most_units: Count = 500
+    shared_replay: bool = False
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.

@@ -14,7 +14,7 @@ from trainings import RecordingListener, run_training, without_times
 from rlexp.app.execution.run_process import assemble
 from rlexp.records.checkpoint import MODEL
 from rlexp.records.events import Continued, Ending, Failure
-from rlexp.training import training_run
+from rlexp.training import network_changes
 from rlexp.training.lean.learner import shortcuts_of
 
 BUDGET = (
@@ -227,7 +227,7 @@ def test_shortcuts_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
         kept.append(model)
         return shortcuts_of(model, usable)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(training_run, "shortcuts_of", watched)
+    monkeypatch.setattr(network_changes, "shortcuts_of", watched)
     for case in ("sac", "ppo, categorical"):
         _, end = run_training(tmp_path / case, *words_of(case))
         assert end.ending is Ending.COMPLETED
