@@ -97,6 +97,7 @@ test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
 	.venv-metaworld/bin/python -m pytest $(SUITE_TESTS) -k 'metaworld or fetch or robotics or tasks'
 	.venv-multi-objective/bin/python -m pytest $(SUITE_TESTS) -k 'mo_ or treasure or objective or weighted'
 	RLEXP_COMPILED_TESTS=1 .venv-compiled/bin/python -m pytest tests/compiled
+	RLEXP_RECIPE_TESTS=1 $(BIN)/pytest tests/app/execution/test_recipes_train.py
 
 .venv-%/ready: $(READY)
 	rm -rf $(@D)

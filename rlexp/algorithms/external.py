@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Gt
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.protocol.identity import Identity
@@ -15,10 +17,13 @@ from rlexp.protocol.identity import Identity
 NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 PLACEHOLDERS = (
-    *("configuration", "device", "folder", "python", "results", "seed", "steps", "task"),
-    "threads",
+    *("attempt", "configuration", "device", "folder", "python", "recipes", "results", "seed"),
+    *("steps", "task", "threads"),
 )
 """Placeholders of a command besides those of settings."""
+RECIPES = "{recipes}/"
+"""Beginning of the names of scripts that rlexp brings along."""
+RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
 SETTINGS = "settings."
 """Prefix of the placeholders of settings (`{settings.learning_rate}`)."""
 
@@ -30,7 +35,7 @@ class External:
     `docs/guides/external.md` describes what the script receives and what it must write.
     """
 
-    identity: ClassVar = Identity("algorithm", "external")
+    identity: ClassVar = Identity("algorithm", "external", excluded=("continues", "hang_timeout"))
 
     policies: ClassVar[tuple[str, ...]] = ()
     actions: ClassVar[tuple[str, ...]] = ()
@@ -44,6 +49,12 @@ class External:
     that the command names. Once the files have been read: the sha256 of each."""
     settings: dict[str, Any]
     """Hyperparameters, with the names that the script uses."""
+    continues: bool = False
+    """Whether the script continues from its own checkpoints, which it keeps in `{folder}`."""
+    requirements: tuple[str, ...] | None = None
+    """Packages of a virtual environment of the script's own (`sbx-rl==0.28.0`); null: none."""
+    hang_timeout: Annotated[float, Gt(0)] | None = None
+    """Seconds without a line after which the script is killed; null: `executor.hang_timeout`."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid name or command, and compute the sha256 of each file."""
@@ -182,9 +193,14 @@ def _files_in(arguments: list[str]) -> list[str]:
     return sorted(set(files))
 
 
+def file_path(name: str) -> Path:
+    """The path of a file that a command names; scripts that rlexp brings along are in its package."""
+    return RECIPES_FOLDER / name.removeprefix(RECIPES) if name.startswith(RECIPES) else Path(name)
+
+
 def _is_file(name: str) -> bool:
     try:
-        return Path(name).is_file()
+        return file_path(name).is_file()
     # A text may be too long for a path, or hold a null character.
     except (OSError, ValueError):
         return False
@@ -208,7 +224,7 @@ def _matched(patterns: Iterable[str]) -> list[str]:
 
 def _sum(name: str) -> str:
     try:
-        with Path(name).open("rb") as file:
+        with file_path(name).open("rb") as file:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ConfigError(f"algorithm.files: {name} cannot be read: {error.strerror}") from error

@@ -114,8 +114,11 @@ def construct(
     *,
     seed: int,
     device: str,
+    besides: Mapping[str, Any] | None = None,
 ) -> Learner:
     """Return a learner of class `library` with the fields of `member` as its hyperparameters.
+
+    `besides` holds arguments of the library that are no hyperparameters of `member`.
 
     Raises:
         ConfigError: The policy, one of its arguments, a space or a value does not fit.
@@ -127,6 +130,7 @@ def construct(
     left_out = NOT_OF_THE_LIBRARY | getattr(member, "not_of_the_library", frozenset())
     names = [f.name for f in fields(member) if f.name not in left_out]
     values = {name: _in_library_terms(getattr(member, name), shape) for name in names}
+    values |= besides or {}
     try:
         return library(
             policy,

@@ -1,9 +1,9 @@
 """The base of algorithms that learn from a replay buffer."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from rlexp.algorithms.library import LibraryAlgorithm, check_one_network
+from rlexp.algorithms.library import LibraryAlgorithm, check_one_network, construct
 from rlexp.algorithms.noise import ExplorationNoise
 from rlexp.algorithms.ranges import (
     Count,
@@ -18,6 +18,26 @@ from rlexp.algorithms.ranges import (
 )
 from rlexp.algorithms.schedules import HyperparameterSchedule, Stepped, StepSchedule
 from rlexp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.vec_env import VecEnv
+
+
+class ChosenBuffer(Protocol):
+    """The class of a replay buffer, and its arguments besides those of the algorithm."""
+
+    @property
+    def kind(self) -> type[Any]:
+        """A class of the library, or one derived from it."""
+        ...
+
+    @property
+    def arguments(self) -> "Mapping[str, Any]":
+        """Keyword arguments of the class."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +63,53 @@ class OffPolicy(LibraryAlgorithm):
     `replay_buffer_kwargs={handle_timeout_termination: false}`."""
     n_steps: Count
     """Number of reward steps before bootstrapping (n-step returns)."""
+
+    def build(
+        self,
+        policy: str,
+        arguments: dict[str, Any],
+        environment: "VecEnv",
+        *,
+        seed: int,
+        device: str,
+        replay: ChosenBuffer | None = None,
+    ) -> "OffPolicyAlgorithm":
+        """Return a fresh learner on `environment`, seeded with `seed` (0 … 2**32 - 1).
+
+        Args:
+            policy: The name of the policy.
+            arguments: Keyword arguments of the policy.
+            environment: The training environments.
+            seed: Seed of the learner.
+            device: Where the learner computes.
+            replay: The replay buffer to build; None leaves it to the library.
+
+        Raises:
+            ConfigError: A hyperparameter, the policy, one of its arguments or a space does not fit.
+        """
+        self.check(environment.num_envs)
+        self.check_network(arguments)
+        library: Any = self.learner_class()
+        of_buffer = self.replay_buffer_kwargs or {}
+        besides: dict[str, Any] = {}
+        if replay is not None:
+            kwargs = {**of_buffer, **replay.arguments}
+            besides = {"replay_buffer_class": replay.kind, "replay_buffer_kwargs": kwargs}
+        model: OffPolicyAlgorithm = construct(
+            library,
+            self,
+            policy,
+            arguments,
+            environment,
+            seed=seed,
+            device=device,
+            besides=besides,
+        )
+        if replay is not None:
+            # The buffer is made. A saved policy must load without the environment that HER asks for,
+            # and without the classes of rlexp.
+            model.replay_buffer_class, model.replay_buffer_kwargs = None, dict(of_buffer)
+        return model
 
     def check(self, environments: int) -> None:
         """Refuse one update per episode with several environments, whose episodes end separately.

@@ -35,6 +35,8 @@ class StartingPoints:
         allow_drift: The command that continues from checkpoints of other versions; null where no
             checkpoint was refused for its versions.
         replay_bytes: Size of the largest replay buffer in a checkpoint, in bytes.
+        rewritten_bytes: Size of what changes in place in the largest replay buffer, which each checkpoint
+            writes whole, in bytes.
     """
 
     continued: Mapping[str, int]
@@ -42,6 +44,7 @@ class StartingPoints:
     anew: Mapping[str, RefusedCheckpoint]
     allow_drift: str | None
     replay_bytes: int
+    rewritten_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

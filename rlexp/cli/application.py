@@ -48,6 +48,7 @@ COMMANDS = {
     "export": "exchange.export:export",
     "doctor": "setup.doctor:doctor",
     "init": "setup.init:init",
+    "recipe": "setup.recipe:recipe",
     "mcp": "setup.mcp:serve",
     "demo": "setup.demo:demo",
 }

@@ -24,7 +24,7 @@ PANELS: Mapping[str, Sequence[str]] = {
     ),
     "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
     "Exchange and check": ("import", "export", "bundle", "reproduce", "verify"),
-    "Set up": ("demo", "init", "config", "doctor", "mcp"),
+    "Set up": ("demo", "init", "config", "recipe", "doctor", "mcp"),
 }
 """The commands of each panel, in order."""
 LONGEST = 1000

@@ -47,12 +47,22 @@ def options(group: str, folder: Path) -> list[Option]:
     paths: dict[str, Path] = {}
     # The study's folder stands first in the path: in reverse, its files replace packaged ones.
     for root in reversed(search_path(folder)):
-        paths |= {path.stem: path for path in (root / group).glob("*.yaml")}
+        paths |= {_option_name(path, root / group): path for path in _files_of(root / group)}
     ours = packaged_root()
     return [
         Option(name, _description(path), path, own=not _is_packaged(path, ours))
         for name, path in sorted(paths.items())
     ]
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """The yaml files of a group, and those of its folders (`algorithm/recipe`)."""
+    return [*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]
+
+
+def _option_name(path: Path, folder: Path) -> str:
+    """The name of an option, with the folder in which its file is (`recipe/sbx_ppo`)."""
+    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def listed_groups(folder: Path) -> list[str]:
@@ -228,7 +238,7 @@ def group_options(group: str, folder: Path) -> list[str]:
     """The names of the options of a group (`ppo`, `a2c` … in `algorithm`)."""
     names = set()
     for root in search_path(folder):
-        names |= {p.stem for p in (root / group).glob("*.yaml")}
+        names |= {_option_name(path, root / group) for path in _files_of(root / group)}
     return sorted(names)
 
 

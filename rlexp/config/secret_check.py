@@ -48,8 +48,8 @@ def _variable(match: re.Match[str]) -> str:
 
 
 RECORDED_KEYS = (
-    *("agent", "algorithm", "environment", "budget", "compute", "tracker"),
-    "callback",
+    *("agent", "algorithm", "environment", "callback", "replay", "budget", "compute"),
+    "tracker",
 )
 """Sections whose values are stored in records and shown in printed commands."""
 # A word under one of these names is a secret. Other names that logs mask have harmless values too

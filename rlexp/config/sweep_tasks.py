@@ -15,7 +15,7 @@ from rlexp.protocol.sweep import SweepPlan
 ENVIRONMENT = "environment"
 OF_ONE_TASK = ("environment.id", "environment.name", "environment.imports")
 """Keys of which each task has a value of its own."""
-SHARED = ("agent", "algorithm", "callback", "budget", "compute", "seeds", "failures")
+SHARED = ("agent", "algorithm", "callback", "replay", "budget", "compute", "seeds", "failures")
 """Sections of the default configuration that are the same on all tasks."""
 
 

@@ -22,7 +22,7 @@ from rlexp.store.secrets import mask, secret_values
 
 T = TypeVar("T")
 
-PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections."}
+PLUG_IN_PACKAGES = {"section": "rlexp.reports.sections.", "replay": "rlexp.replay."}
 """Packages of the plug-ins of a group, if not `rlexp.GROUPs.`"""
 COMPONENTS = "components"
 """The key of an environment that holds its components by name."""
@@ -60,9 +60,12 @@ class ValidatedSettings:
     seeds: SeedPlan
     budget: Budget
     compute: Compute
+    replay: dict[str, Any] | None = None
 
 
 PLUG_INS = ("agent", "algorithm", "environment", "executor")
+REPLAY = "replay"
+"""The group of the plug-in that stores experience."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,7 @@ class LearningPlugIns:
     agent: Any
     algorithm: Any
     environment: Any
+    replay: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +104,15 @@ def validate(
     if root is not None and root.budget.restarts is not None:
         mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
+    # A study's conf/config.yaml from before this group existed does not choose an option of it.
+    given = settings.get(REPLAY)
+    replay = None if given is None else _build_plug_in(mistakes, given, REPLAY, allowed)
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
     callbacks = _build_named_plug_ins(mistakes, settings.get("callback"), "callback", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
     every = dict(zip(PLUG_INS, parts, strict=True))
-    return root, PlugIns(**every, trackers=trackers, callbacks=callbacks)
+    return root, PlugIns(**every, replay=replay, trackers=trackers, callbacks=callbacks)
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:

@@ -228,10 +228,14 @@ class Loop:
             # Another process has the claim: this attempt must not write beside the next one.
             self.session.kill(str(running.attempt.folder))
         if running.killed_as is None and (
-            overdue or now - running.beat_at > self.executor.hang_timeout
+            overdue or now - running.beat_at > self._hang_timeout(running.spec)
         ):
             running.killed_as = Failure.TIMEOUT if overdue else Failure.HUNG
             self.session.kill(str(running.attempt.folder))
+
+    def _hang_timeout(self, spec: RunSpec) -> float:
+        """Seconds without a heartbeat after which a run counts as hung."""
+        return self.executor.hang_timeout if spec.hang_timeout is None else spec.hang_timeout
 
     def _end_early(self, source: Source) -> None:
         """Ask the runs of pruned trials to end."""
@@ -296,9 +300,10 @@ class Loop:
             failure, reason = Failure.DISK, "the disk is full"
         match failure:
             case Failure.HUNG:
+                setting = "executor" if running.spec.hang_timeout is None else "algorithm"
                 reason = (
-                    f"no progress for {self.executor.hang_timeout:g} s; if one step may take longer, "
-                    "raise executor.hang_timeout"
+                    f"no progress for {self._hang_timeout(running.spec):g} s; if one step may take "
+                    f"longer, raise {setting}.hang_timeout"
                 )
             case Failure.TIMEOUT:
                 reason = overtime_text(running.timeout or 0.0)

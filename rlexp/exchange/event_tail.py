@@ -28,6 +28,12 @@ class EventFilesTail:
     _problems: list[str] = field(default_factory=list)
     _searched: float = float("-inf")
 
+    def skip_existing(self) -> None:
+        """Leave out what the files of the folder hold now."""
+        for path in self._files(search=True):
+            with suppress(OSError):
+                self._offsets[path] = path.stat().st_size
+
     def read(self, *, last: bool = False) -> list[Scalar]:
         """The scalars that were written since the last call, file by file.
 

@@ -24,6 +24,7 @@ class Configuration:
     Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream,
     or of a commit in an ablation; it is part of the identity, and None for every other configuration.
     `callback` holds the plug-ins that act during training, by name; None without any.
+    `replay` is None for uniform replay.
     """
 
     schema: ClassVar[int] = 2
@@ -40,6 +41,7 @@ class Configuration:
     measures: Plain = field(default_factory=dict)
     code: str | None = None
     callback: Plain | None = None
+    replay: Plain | None = None
 
     @property
     def score_reference(self) -> Plain:
@@ -100,6 +102,7 @@ class Configuration:
             # What is absent is not hashed: all other identities stay as they are.
             **({} if self.code is None else {"code": self.code}),
             **({} if not self.callback else {CALLBACK: self.callback}),
+            **({} if self.replay is None else {"replay": self.replay}),
         }
 
     @property

@@ -162,6 +162,12 @@ class RunSpec:
         return scored_quantity(self.algorithm, self.budget["score"])
 
     @property
+    def hang_timeout(self) -> float | None:
+        """Seconds without a heartbeat after which this run counts as hung; None for the executor's."""
+        limit = self.algorithm.get("hang_timeout") if self.external else None
+        return float(limit) if isinstance(limit, int | float) else None
+
+    @property
     def external(self) -> bool:
         """Whether an external training script executes the run."""
         part = self.algorithm

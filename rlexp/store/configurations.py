@@ -42,6 +42,7 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         measures=measures,
         code=_code(document.get("code")),
         callback=_callback(document.get("callback")),
+        replay=_replay(document.get("replay")),
     )
 
 
@@ -58,6 +59,12 @@ def _callback(callbacks: object) -> Mapping[str, Any] | None:
     if callbacks is not None and not named:
         raise TypeError(f"callback={callbacks!r} must be a mapping of callbacks by name")
     return callbacks if isinstance(callbacks, Mapping) else None
+
+
+def _replay(part: object) -> Mapping[str, Any] | None:
+    if part is not None and not isinstance(part, Mapping):
+        raise TypeError("replay must be a mapping")
+    return part
 
 
 def _check_names(*names: object) -> None:

@@ -257,6 +257,11 @@ class ExperimentPaths:
         return self.folder / "policies"
 
     @property
+    def prior_data(self) -> Path:
+        """The transitions that trainings begin with, one folder each, named by its digest."""
+        return self.folder / "prior_data"
+
+    @property
     def catalogue(self) -> Path:
         """Cache with the ended runs in brief; may be deleted at any time."""
         return self.folder / ".catalogue"

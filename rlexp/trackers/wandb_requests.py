@@ -20,7 +20,7 @@ from rlexp.trackers import (
 LONGEST = 128
 """Characters of a name or a group."""
 LONGEST_TAG = 64
-CONFIGURATION = ("agent", "algorithm", "environment", "callback", "budget", "compute")
+CONFIGURATION = ("agent", "algorithm", "environment", "callback", "replay", "budget", "compute")
 """The parts of a run's configuration that its seeds and phases share."""
 SCORES = ("label", "task", "phase", "seed", "state", "score", "score_rule")
 COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")

@@ -1,11 +1,6 @@
-"""Training by an external script: starts it, reads its results file, and ends its processes.
-
-`Tail` reads the growing results file, `Results` checks its lines and turns them into events, and
-`train_by_script` supervises the process of the script.
-"""
+"""Training by an external script: starts it, follows its results file, and ends its processes."""
 
 import json
-import math
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,256 +9,21 @@ from pathlib import Path
 from signal import SIGKILL, Signals
 from typing import Any
 
-from rlexp.errors import DISK_ERRORS, RecordError, did_you_mean
+from rlexp.errors import DISK_ERRORS, RecordError
 from rlexp.protocol.budget import Budget, overtime_text
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
-from rlexp.records.scored_measure import lacking_measure
+from rlexp.records.events import (
+    Continued,
+    Ending,
+    Evaluated,
+    Failure,
+    Measured,
+    RunEnded,
+    StopRequest,
+)
 from rlexp.training import Listener
+from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
 from rlexp.training.stopping import Stopped, TimedOut
-
-KEYS = ("step", "metrics", "returns", "lengths", "seconds", "measures", "final")
-EVALUATION_KEYS = KEYS[2:]
-LEAST, MOST = 0.9, 2.0
-"""Allowed final step as a factor of the budget; scripts that train in whole rollouts miss it."""
-LONGEST_LINE = 1 << 24
-"""Longest line of the results file, in bytes."""
-
-
-class ScriptFault(Exception):  # noqa: N818
-    """A script crashed, or did not write valid results."""
-
-    def __init__(self, failure: Failure, reason: str) -> None:
-        super().__init__(reason)
-        self.failure = failure
-
-
-@dataclass(slots=True)
-class Tail:
-    """Reads a file as it grows, line by line."""
-
-    path: Path
-    _offset: int = 0
-    _rest: bytes = b""
-
-    def read(self, *, whole: bool = False) -> list[bytes]:
-        """Return new complete lines; with `whole`, also an unterminated last line.
-
-        Raises:
-            ScriptFault: The file was truncated or removed, or a line is too long.
-        """
-        try:
-            if self.path.stat().st_size < self._offset:
-                raise ScriptFault(Failure.USER, "the results file was cut: append to it")
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except FileNotFoundError as error:
-            raise ScriptFault(
-                Failure.USER, "the results file was removed: append to it"
-            ) from error
-        self._offset += len(content)
-        *lines, self._rest = (self._rest + content).split(b"\n")
-        if len(self._rest) > LONGEST_LINE:
-            raise ScriptFault(
-                Failure.USER, f"a line of the results file exceeds {LONGEST_LINE:,} bytes"
-            )
-        if whole:
-            lines.append(self._rest)
-        return [line for line in lines if line.strip()]
-
-
-@dataclass(slots=True)
-class Results:
-    """Turns lines of a results file into events, and refuses invalid lines.
-
-    Attributes:
-        budget: The budget that steps and numbers of episodes are checked against.
-        now: Returns seconds since 1970.
-        step: The step of the last line.
-        evaluations: Steps of the evaluations so far, without the final one.
-        final: Whether the final evaluation was read.
-        logged: The last step of the event files of the script.
-    """
-
-    budget: Budget
-    now: Callable[[], float]
-    step: int = 0
-    evaluations: list[int] = field(default_factory=list)
-    final: bool = False
-    logged: int = 0
-    _number: int = 0
-
-    @property
-    def largest_step(self) -> int:
-        """The largest step that the budget allows."""
-        return int(MOST * self.budget.steps)
-
-    @property
-    def furthest_step(self) -> int:
-        """The furthest step of the results and the event files; the final evaluation decides."""
-        return self.step if self.final else max(self.step, self.logged)
-
-    def read(self, line: bytes) -> list[Measured | Evaluated]:
-        """Return the events of a line; a line with only a step is a heartbeat and gives no event.
-
-        Raises:
-            ScriptFault: The line is invalid; the message says why.
-        """
-        self._number += 1
-        entry = self._parsed(line)
-        if self.final:
-            raise self._fault("no line may follow the final evaluation")
-        self.step = self._checked_step(entry.get("step"))
-        events: list[Measured | Evaluated] = []
-        if "metrics" in entry:
-            metrics = self._numbers(entry["metrics"], "metrics")
-            events.append(Measured(time=self.now(), step=self.step, metrics=metrics))
-        if "returns" in entry:
-            events.append(self._evaluated(entry))
-        elif orphans := [key for key in EVALUATION_KEYS if key in entry]:
-            raise self._fault(f"{orphans[0]} needs returns in the same line")
-        return events
-
-    def check_whole(self) -> None:
-        """Refuse results without the evaluations that the score needs.
-
-        Raises:
-            ScriptFault: An evaluation is missing; the message says which.
-        """
-        if not self.final:
-            raise ScriptFault(
-                Failure.USER,
-                f"the script ended at step {self.step} without a final evaluation: the last line "
-                'needs "returns" and "final": true',
-            )
-        if self.budget.reads_curve and not self.evaluations:
-            raise ScriptFault(
-                Failure.USER,
-                f"budget.score={self.budget.score} reads the evaluations during training, and the "
-                "script wrote none",
-            )
-
-    def _parsed(self, line: bytes) -> Mapping[str, Any]:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise self._fault(f"it is not JSON: {_quoted(line)}") from error
-        if not isinstance(entry, Mapping):
-            raise self._fault(f"it is not a JSON object: {_quoted(line)}")
-        for key in entry:
-            if key not in KEYS:
-                raise self._fault(
-                    f"unknown key {key!r}{did_you_mean(key, KEYS)} (there are: {', '.join(KEYS)})"
-                )
-        return entry
-
-    def _checked_step(self, step: Any) -> int:
-        if type(step) is not int or step < 0:
-            raise self._fault(f"step={step!r} is no number of environment steps")
-        if step < self.step:
-            raise self._fault(f"step {step} goes back behind step {self.step}")
-        if step > self.largest_step:
-            raise self._fault(f"step {step} is far beyond budget.steps={self.budget.steps}")
-        return step
-
-    def _evaluated(self, entry: Mapping[str, Any]) -> Evaluated:
-        final = entry.get("final", False)
-        if type(final) is not bool:
-            raise self._fault(f"final={final!r} is neither true nor false")
-        returns = self._returns(entry["returns"], final=final)
-        seconds = entry.get("seconds", 0.0)
-        if not _is_number(seconds) or not 0 <= seconds < math.inf:
-            raise self._fault(f"seconds={seconds!r} is no duration")
-        try:
-            measures = self._measures(entry.get("measures"))
-            more = {} if measures is None else {"measures": measures}
-            event = Evaluated(
-                time=self.now(),
-                step=self.step,
-                returns=returns,
-                lengths=self._lengths(entry.get("lengths"), len(returns)),
-                seconds=float(seconds),
-                final=final,
-                **more,
-            )
-        except ValueError as error:
-            raise self._fault(str(error)) from error
-        if reason := lacking_measure(event, self.budget.score):
-            raise self._fault(reason)
-        self._note_evaluation(final=final)
-        return event
-
-    def _note_evaluation(self, *, final: bool) -> None:
-        """Note an evaluation; refuse an early final one and a second one at the same step."""
-        if final:
-            self.final = True
-            if self.step < LEAST * self.budget.steps:
-                raise self._fault(
-                    f"the final evaluation is at step {self.step}, well before "
-                    f"budget.steps={self.budget.steps}: train for the whole budget"
-                )
-            return
-        if self.evaluations and self.evaluations[-1] == self.step:
-            raise self._fault(f"step {self.step} has two evaluations")
-        self.evaluations.append(self.step)
-
-    def _returns(self, values: Any, *, final: bool) -> tuple[float, ...]:
-        name = "final_episodes" if final else "evaluation_episodes"
-        expected = getattr(self.budget, name)
-        if not isinstance(values, list) or not all(map(_is_number, values)):
-            raise self._fault("returns must be a list of numbers, one for each episode")
-        if len(values) != expected:
-            raise self._fault(f"{len(values)} returns, where budget.{name}={expected}")
-        if not all(map(math.isfinite, values)):
-            raise ScriptFault(Failure.NAN, f"a return is no finite number at step {self.step}")
-        return tuple(map(float, values))
-
-    def _lengths(self, values: Any, episodes: int) -> tuple[int, ...]:
-        if values is None:
-            return ()
-        # `type(n) is int` because JSON's true would pass as an int.
-        is_valid = isinstance(values, list) and all(type(n) is int and n > 0 for n in values)
-        if not is_valid or len(values) != episodes:
-            raise self._fault("lengths must be a list of whole numbers, one for each episode")
-        return tuple(values)
-
-    def _measures(self, values: Any) -> dict[str, tuple[float, ...]] | None:
-        if values is None:
-            return None
-        if not isinstance(values, Mapping):
-            raise self._fault("measures must be a mapping from names to lists of numbers")
-        measures = {}
-        for name, column in values.items():
-            if not isinstance(column, list) or not all(n is None or _is_number(n) for n in column):
-                raise self._fault(f"measures.{name} must be a list of numbers and nulls")
-            measures[name] = tuple(math.nan if n is None else float(n) for n in column)
-        return measures
-
-    def _numbers(self, values: Any, what: str) -> dict[str, float]:
-        if not isinstance(values, Mapping) or not all(map(_is_number, values.values())):
-            raise self._fault(f"{what} must be a mapping from names to numbers")
-        return {name: float(value) for name, value in values.items()}
-
-    def _fault(self, reason: str) -> ScriptFault:
-        return ScriptFault(Failure.USER, f"line {self._number} of the results file: {reason}")
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        # JSON has whole numbers that are too large for a float.
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def _quoted(line: bytes) -> str:
-    text = line.decode(errors="replace").strip()
-    return repr(text if len(text) <= 80 else f"{text[:80]}…")
-
 
 VERSION = 1
 """Version of the format of the configuration file."""
@@ -292,6 +52,7 @@ class Script:
         memory_kills: Returns how many processes the kernel has killed for lack of memory so far.
         scalars: Returns new scalars that the script has logged into event files: steps with their
             scalars by name. Its argument says whether the script has ended.
+        earlier: Earlier attempts by number, if the script may continue from its checkpoints.
     """
 
     words: Sequence[str]
@@ -303,10 +64,11 @@ class Script:
     last_words: Callable[[], str] = str
     memory_kills: Callable[[], int] = int
     scalars: Callable[[bool], Sequence[tuple[int, Mapping[str, float]]]] = lambda _: ()
+    earlier: Mapping[int, EarlierAttempt] = field(default_factory=dict)
 
 
 def script_configuration(
-    spec: RunSpec, budget: Budget, *, task: str, results: Path, folder: Path
+    spec: RunSpec, budget: Budget, *, task: str, attempt: int, results: Path, folder: Path
 ) -> dict[str, Any]:
     """Return the content of the configuration file of a script.
 
@@ -314,6 +76,7 @@ def script_configuration(
         spec: The run.
         budget: The budget of the run, with its time limit.
         task: The name under which scores are compared.
+        attempt: The number of the attempt, from 1.
         results: The results file.
         folder: A folder for any other files of the script.
     """
@@ -328,6 +91,7 @@ def script_configuration(
             "phase": str(spec.phase),
             "root": spec.root,
             "seed": spec.seed,
+            "attempt": attempt,
         },
         "seed": streams.policy,
         "seeds": {
@@ -358,7 +122,7 @@ def train_by_script(
         listener: Receives every event; the last event is also returned.
         check: Called before the script is started; a RecordError interrupts the run.
     """
-    results = Results(budget, listener.now)
+    results = Results(budget, listener.now, earlier=script.earlier)
     request: StopRequest | None = None
     fault: ScriptFault | None = None
     listener.goes_on_from(None)
@@ -395,7 +159,7 @@ def _ended(
         time=listener.now(),
         step=results.furthest_step,
         ending=ending,
-        seconds=listener.elapsed(),
+        seconds=results.earlier_seconds + listener.elapsed(),
         reason=reason,
         **more,
     )
@@ -429,14 +193,14 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
     results.check_whole()
 
 
-def _emit_line(
-    events: Sequence[Measured | Evaluated], final: list[Evaluated], listener: Listener
-) -> None:
+def _emit_line(events: Sequence[ScriptEvent], final: list[Evaluated], listener: Listener) -> None:
     """Emit the events of a line, but keep the final evaluation.
 
     Libraries write event files late, and what was logged before the evaluation must precede it.
     """
     for event in events:
+        if isinstance(event, Continued):
+            listener.goes_on_from(event.step)
         if isinstance(event, Evaluated) and event.final:
             final.append(event)
         else:

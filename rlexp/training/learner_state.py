@@ -31,6 +31,7 @@ from stable_baselines3.common.noise import (
 from stable_baselines3.common.type_aliases import TrainFrequencyUnit
 
 from rlexp.records.checkpoint import Transitions
+from rlexp.replay import CheckpointedBuffer
 
 TREE = "tree"
 ARRAY = "__array__"
@@ -96,7 +97,8 @@ def _with_arrays(tree: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     return tree
 
 
-# Compared by exact type: a subclass may hold state outside of its arrays, as HER does.
+# Compared by exact type: a subclass may hold state outside of its arrays, and says so as a
+# `CheckpointedBuffer`.
 SUPPORTED_BUFFERS = (ReplayBuffer, DictReplayBuffer, NStepReplayBuffer)
 """Replay buffers whose content is their arrays and one position that counts up."""
 
@@ -121,9 +123,20 @@ def buffer_of(model: BaseAlgorithm) -> ReplayBuffer | None:
 def replay_obstacle(model: BaseAlgorithm) -> str | None:
     """The reason why the replay buffer cannot be saved row by row, or None."""
     buffer = buffer_of(model)
-    if buffer is None or type(buffer) in SUPPORTED_BUFFERS:
+    if buffer is None or type(buffer) in SUPPORTED_BUFFERS or _keeps_state(buffer):
         return None
     return f"a replay buffer of class {type(buffer).__name__} cannot be saved by rlexp"
+
+
+def _keeps_state(buffer: ReplayBuffer) -> bool:
+    # Declared by its own class: a subclass may hold further state.
+    return isinstance(buffer, CheckpointedBuffer) and "changing" in vars(type(buffer))
+
+
+def changing_state(model: BaseAlgorithm) -> dict[str, Any]:
+    """Return a copy of what changes in place in the replay buffer; empty for an ordinary one."""
+    buffer = buffer_of(model)
+    return buffer.changing_state() if isinstance(buffer, CheckpointedBuffer) else {}
 
 
 def buffer_extent(model: BaseAlgorithm) -> BufferExtent:
@@ -180,7 +193,11 @@ def read_rows(model: BaseAlgorithm, begin: int, end: int) -> Transitions:
     buffer = buffer_of(model)
     assert buffer is not None
     rows = np.arange(begin, end) % buffer.buffer_size
-    content = {name: array[rows] for name, array in _arrays(buffer).items()}
+    # Mappings of a row become a part of the tree.
+    content = {
+        name: array[rows].tolist() if array.dtype.hasobject else array[rows]
+        for name, array in _arrays(buffer).items()
+    }
     return Transitions(begin, end, pack(content))
 
 
@@ -188,10 +205,12 @@ def fill_buffer(
     model: BaseAlgorithm,
     stretches: Iterable[Transitions],
     next_row: dict[str, np.ndarray[Any, Any]],
+    changing: dict[str, Any],
 ) -> None:
     """Restore the content of a fresh buffer at step `model.num_timesteps`.
 
     Raises:
+        KeyError: The state that changes in place is missing.
         ValueError: Rows are missing, or they do not fit the buffer.
     """
     buffer = buffer_of(model)
@@ -211,12 +230,14 @@ def fill_buffer(
     buffer.pos, buffer.full = end % buffer.buffer_size, end >= buffer.buffer_size
     for name, row in next_row.items():
         arrays[name][buffer.pos] = row
+    if isinstance(buffer, CheckpointedBuffer):
+        buffer.restore_changing_state(changing)
 
 
 def _write(
     arrays: dict[str, np.ndarray[Any, Any]],
     rows: np.ndarray[Any, Any],
-    content: dict[str, np.ndarray[Any, Any]],
+    content: dict[str, Any],
     buffer: ReplayBuffer,
 ) -> None:
     # Checked before writing: NumPy would broadcast or cast arrays that do not fit.
@@ -224,17 +245,40 @@ def _write(
         raise ValueError(f"transitions hold {sorted(content)} instead of {sorted(arrays)}")
     # The buffer is a ring: of rows that share an index, only the newest is kept.
     rows = rows[-buffer.buffer_size :]
-    for name, values in content.items():
+    for name, stored in content.items():
         array = arrays[name]
+        values = _mappings(stored, array.shape[1:]) if array.dtype.hasobject else stored
         if values.dtype != array.dtype or values.shape[1:] != array.shape[1:]:
             raise ValueError(f"{name} of the transitions is {values.dtype}{values.shape[1:]}")
         array[rows % buffer.buffer_size] = values[-len(rows) :] if len(rows) else values
 
 
+def _mappings(rows: list[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Rows of mappings as an array of objects; `pack` turns scalars of NumPy into arrays."""
+    values = np.empty((len(rows), *shape), dtype=object)
+    for number, row in enumerate(rows):
+        values[number] = [_with_scalars(mapping) for mapping in row]
+    return values
+
+
+def _with_scalars(tree: Any) -> Any:
+    match tree:
+        case dict():
+            return {key: _with_scalars(value) for key, value in tree.items()}
+        case list():
+            return [_with_scalars(value) for value in tree]
+        case np.ndarray() if tree.ndim == 0:
+            return tree[()]
+    return tree
+
+
 def _arrays(buffer: ReplayBuffer) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays with `buffer_size` rows by name; in dictionaries, by `name/key`."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
+    changing = buffer.changing if isinstance(buffer, CheckpointedBuffer) else frozenset[str]()
     for name, value in vars(buffer).items():
+        if name in changing:
+            continue
         parts = value if isinstance(value, dict) else {"": value}
         for key, array in parts.items():
             if isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,):

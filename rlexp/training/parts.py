@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
+from gymnasium.spaces import Dict
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecEnv
@@ -18,6 +20,8 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.spec import Parent
 from rlexp.records.checkpoint import SavedPolicy
+from rlexp.records.prior_transitions import PriorTransitions
+from rlexp.replay import Replay, TakesPriorData
 from rlexp.training.acting.callbacks import ActingCallbacks, Callback
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.scheduled_values import ScheduledValues
@@ -29,7 +33,8 @@ class Training:
     """The parts of one training: plug-ins, budget, compute settings and seed streams.
 
     A training with a parent continues from the copy of the parent's training. One with a policy begins
-    with its parameters. `callbacks` act while it trains, in their order. `shortcuts` are the names of those that this machine may use; they change no
+    with its parameters. `callbacks` act while it trains, in their order. Without a replay, the library chooses the
+    replay buffer. `shortcuts` are the names of those that this machine may use; they change no
     number (`rlexp/training/lean`).
     """
 
@@ -42,6 +47,8 @@ class Training:
     parent: Parent | None = None
     policy: SavedPolicy | None = field(default=None, repr=False)
     callbacks: Mapping[str, Callback] = field(default_factory=dict)
+    replay: Replay | None = None
+    prior: PriorTransitions | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()
 
     @property
@@ -79,7 +86,9 @@ class Training:
                 vector,
                 seed=self.streams.policy,
                 device=self.compute.device,
+                **self._replay_argument(vector),
             )
+            self._prepare_replay(model)
             _check_device(model, self.compute.device)
         # The same parts need the same memory again: another attempt would fail as well.
         except MemoryError as error:
@@ -107,15 +116,37 @@ class Training:
             at_once=CLASSIC_CONTROL in self.shortcuts,
         )
 
+    def _replay_argument(self, vector: VecEnv) -> dict[str, Any]:
+        """The replay buffer to build; algorithms without one take no such argument."""
+        if self.replay is None:
+            return {}
+        dictionary = isinstance(vector.observation_space, Dict)
+        return {"replay": self.replay.buffer(self.algorithm, dictionary=dictionary)}
+
+    def _prepare_replay(self, model: BaseAlgorithm) -> None:
+        """Connect the replay buffer with its learner, and give it its prior data."""
+        replay: object = self.replay
+        if self.replay is not None:
+            self.replay.attach(model, begins=self._schedules_begin)
+        if self.prior is not None and isinstance(replay, TakesPriorData):
+            replay.feed(model, self.prior)
+
+    @property
+    def _schedules_begin(self) -> float:
+        """The share of training after which schedules begin: where it was extended, or 0."""
+        if self.parent is None or not self.budget.restarts:
+            return 0.0
+        return self.parent.step / self.budget.steps
+
     def _scheduled_algorithm(self) -> Algorithm:
         """The algorithm, whose schedules begin again where the training was extended."""
-        if self.parent is None or not self.budget.restarts:
+        if self._schedules_begin == 0.0:
             return self.algorithm
         restart = getattr(self.algorithm, "restarted", None)
         if restart is None:
             name = type(self.algorithm).__name__
             raise ConfigError(f"{name} has no method `restarted`, so its schedules cannot restart")
-        restarted: Algorithm = restart(self.parent.step / self.budget.steps)
+        restarted: Algorithm = restart(self._schedules_begin)
         return restarted
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -223,13 +224,13 @@ def _skip_the_beginning(model: BaseAlgorithm) -> None:
 
 
 def _timed_replay(
-    _: BaseAlgorithm, train: Callable[..., None], stepping: Stepping
+    model: Any, train: Callable[..., None], stepping: Stepping
 ) -> Callable[..., None]:
     """An update of a learner with a replay buffer, cut to few gradient steps and timed."""
 
     def update(gradient_steps: int, batch_size: int) -> None:
-        # Further updates would only lengthen the probe.
-        if stepping.updated:
+        # Further updates would only lengthen the probe; hindsight waits for a complete episode.
+        if stepping.updated or not getattr(model.replay_buffer, "can_sample", True):
             return
         few = min(gradient_steps, GRADIENT_STEPS)
         begun = time.perf_counter()
@@ -282,6 +283,12 @@ def _update_once(model: BaseAlgorithm) -> None:
     The rest of the rollout is zeros, which cost as much as experience.
     """
     if _replays(model):
+        # Hindsight learns from complete episodes only.
+        complete = getattr(model.replay_buffer, "truncate_last_trajectory", None)  # type: ignore[attr-defined]
+        if complete is not None:
+            with catch_warnings():
+                simplefilter("ignore")
+                complete()
         model.train(  # type: ignore[attr-defined]
             gradient_steps=GRADIENT_STEPS,
             batch_size=model.batch_size,  # type: ignore[attr-defined]

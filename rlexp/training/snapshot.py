@@ -81,6 +81,7 @@ class Snapshot:
                 "generators": capture_generators(model),
                 "environments": capture_vec_env(model.env),
                 "next_row": learner_state.pending_row(model),
+                "replay": learner_state.changing_state(model),
                 "evaluations": [_event_to_dict(e) for e in progress.evaluations],
                 "seconds": progress.seconds,
                 "logged": learner_state.logged_values(model),
@@ -180,7 +181,11 @@ def _restore(
     if model.num_timesteps != saved.step:
         raise CannotContinue(f"the checkpoint holds the state of step {model.num_timesteps}")
     learner_state.fill_buffer(
-        model, _with_heartbeats(saved.transitions(), beat), state["next_row"]
+        model,
+        _with_heartbeats(saved.transitions(), beat),
+        state["next_row"],
+        # Checkpoints of versions without such buffers lack it.
+        state.get("replay", {}),
     )
     restore_vec_env(model.env, state["environments"], beat=beat)
     written = learner_state.buffer_extent(model).end

@@ -14,6 +14,7 @@ FAMILIES = {
     "environment": "environments",
     "callback": "callbacks",
     "component": "components",
+    "replay": "replay",
     "teacher": "components.teachers",
     "tuner": "tuners",
     "pruner": "pruners",

@@ -20,6 +20,7 @@ SOURCES = {
     "agent/mlp.yaml": "agent.",
     "environment/gymnasium.yaml": "environment.",
     "executor/local.yaml": "executor.",
+    **{f"replay/{path.name}": "replay." for path in (ROOT / "conf" / "replay").glob("*.yaml")},
     "report.yaml": "",
 }
 GROUPS = (
@@ -30,6 +31,7 @@ GROUPS = (
     "environment",
     "executor",
     "metric",
+    "replay",
     "section",
     "teacher",
 )
@@ -120,6 +122,7 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
         ("component", ["components", "contexts"]),
         ("environment", ["configuration", "environments", "contexts"]),
         ("metric", ["statistics"]),
+        ("replay", ["replay"]),
         ("section", ["reports"]),
         ("teacher", ["curricula"]),
     ],

@@ -46,6 +46,11 @@ CASES = {
     ),
     "dqn on LunarLander": ("algorithm=dqn", "environment=lunar_lander", *OFF_POLICY),
     "sac on Hopper": ("algorithm=sac", "environment=hopper", *OFF_POLICY, *NORMALISED),
+    "dqn with priorities": ("algorithm=dqn", "replay=prioritised", *OFF_POLICY),
+    "dqn with hindsight": (
+        *("algorithm=dqn", "replay=her", "agent=multi_input", "environment=gymnasium"),
+        *("environment.id=odd_environments:GoalBits-v0", *OFF_POLICY),
+    ),
     "td3 on Pendulum": ("algorithm=td3", "environment=pendulum", *OFF_POLICY),
 }
 if not IN_FULL:

@@ -51,6 +51,24 @@ for step in range(50, 151, 50):
 write(150, returns=[height, height], final=True)
 """
 )
+CONTINUING = """
+import json, os, signal
+from rlexp.trainer import Trainer
+run = Trainer.of_run()
+saved = run.restored()
+weight = json.loads(saved.path.read_text()) if saved else float(run.seed % 1000)
+for step in range(saved.step if saved else 0, run.steps, 10):
+    weight = weight * 1.5 % 1000
+    after = step + 10
+    run.report(after, loss=weight)
+    if run.is_due(after):
+        run.evaluated(after, [weight])
+    if after % 30 == 0:
+        run.checkpoint(after, lambda path: path.write_text(json.dumps(weight)))
+    if run.settings["killed"] and run.attempt == 1 and after == 80:
+        os.kill(os.getpid(), signal.SIGKILL)
+run.evaluated(run.steps, [weight, weight + 1], final=True)
+"""
 SMALL = (
     "algorithm=external",
     "algorithm.name=mine",
@@ -107,6 +125,23 @@ def test_each_end_has_its_name_and_nothing_lives_on(study: StudyFolder) -> None:
     assert "the script was killed by signal 9 (SIGKILL)" == runs_by_fault["killed"]["reason"]
     assert len(pids(study)) == 2 * 8
     assert [] == [pid for pid in pids(study) if lives(pid)]
+
+
+def test_a_killed_script_continues_from_its_checkpoint(study: StudyFolder) -> None:
+    """A script that was killed after a checkpoint ends with the score of one that was not."""
+    (study.folder / "train.py").write_text(CONTINUING)
+    code, output = study.give(
+        "run", *last_words(*SMALL, "algorithm.command={python} train.py"),
+        "algorithm.continues=true", "algorithm.settings.killed=false,true", "experiment=x", "seeds.test=1",
+    )  # fmt: skip
+    assert code == 0, output
+    undisturbed, killed = sorted(study.runs("x"), key=lambda run: run["attempts"])
+    assert (1, 2) == (undisturbed["attempts"], killed["attempts"])
+    assert undisturbed["score"] == killed["score"]
+    (event,) = study.events("x", "continued")
+    assert (60, 1) == (event["step"], event["attempt"])
+    folders = sorted(path.parent.name for path in study.folder.glob("runs/x/*/attempts/*/files"))
+    assert ["1", "2"] == folders, "the folder of the killed attempt moves to the next one"
 
 
 @pytest.mark.parametrize(

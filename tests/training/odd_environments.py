@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from stable_baselines3.common.envs import BitFlippingEnv
 
 
 class OddEnv(gym.Env[np.ndarray, Any]):
@@ -101,6 +102,52 @@ ENDINGS: dict[str, Callable[[], object]] = {
 }
 REWARDS = {"infinite_reward": float("inf"), "array_reward": np.ones(2)}
 
+
+class GoalBits(BitFlippingEnv):
+    """Flip bits until they are those of the goal; a step may also cost what its info says.
+
+    Start and goal are drawn as in the HER paper, from the generator of the environment.
+    """
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Draw a start and a goal."""
+        gym.Env.reset(self, seed=seed)
+        goal = self.desired_goal
+        self.desired_goal = self.np_random.integers(0, 2, len(goal)).astype(goal.dtype)
+        self._obs_space.seed(int(self.np_random.integers(2**31)))
+        return super().reset(options=options)
+
+    def step(self, action: Any) -> Any:
+        """Flip one bit."""
+        given: Any = super().step(action)
+        observation, _, terminated, truncated, info = given
+        info["cost"] = np.float32(0.125 if self.costly else 0.0)
+        goals = (observation["achieved_goal"], observation["desired_goal"])
+        reward = float(self.compute_reward(goals[0][None], goals[1][None], [info])[0])
+        return observation, reward, terminated, truncated, info
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, _info: Any) -> Any:
+        """The reward for each of several goals."""
+        distant = super().compute_reward(achieved_goal, desired_goal, None)
+        costs = [info.get("cost", 0.0) for info in (() if _info is None else _info)] or 0.0
+        return distant - np.asarray(costs, dtype=np.float32)
+
+    costly = False
+
+
+class CostlyGoalBits(GoalBits):
+    """`GoalBits` whose steps cost, so that the reward for another goal needs the info."""
+
+    costly = True
+
+
+gym.register("GoalBits-v0", "odd_environments:GoalBits", max_episode_steps=8, kwargs={"n_bits": 8})
+gym.register(
+    "CostlyGoalBits-v0",
+    "odd_environments:CostlyGoalBits",
+    max_episode_steps=8,
+    kwargs={"n_bits": 8},
+)
 gym.register("Odd-v0", "odd_environments:OddEnv")
 gym.register("Masked-v0", "odd_environments:MaskedEnv")
 gym.register("Late-v0", "odd_environments:LateEnv")

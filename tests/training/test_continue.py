@@ -104,7 +104,33 @@ CASES = {
 }
 
 
-LONGEST = ("sac, normalised, in twos", "td3 with noise that remembers", "crossq", "qrdqn", "tqc")
+GOALS = (
+    *("agent=multi_input", "algorithm=dqn", "environment=gymnasium", *OFF_POLICY, "replay=her"),
+    "environment.id=odd_environments:GoalBits-v0",
+)
+CASES |= {
+    "dqn, n-step replay": ("algorithm=dqn", *OFF_POLICY, "replay=n_step"),
+    "dqn, prioritised": ("algorithm=dqn", *OFF_POLICY, "replay=prioritised"),
+    "sac, prioritised, in twos": (
+        *("algorithm=sac", "environment=pendulum", *OFF_POLICY, "replay=prioritised"),
+        *("environment.vector.count=2", "environment.vector.normalise_observations=true"),
+    ),
+    "dqn, hindsight, in twos": (*GOALS, "environment.vector.count=2"),
+    "dqn, hindsight with infos": (
+        *(*GOALS, "environment.id=odd_environments:CostlyGoalBits-v0"),
+        "replay.copy_info_dict=true",
+    ),
+}
+
+LONGEST = (
+    "dqn, n-step replay",
+    "sac, prioritised, in twos",
+    "sac, normalised, in twos",
+    "td3 with noise that remembers",
+    "crossq",
+    "qrdqn",
+    "tqc",
+)
 if not IN_FULL:
     CASES = {name: words for name, words in CASES.items() if name not in LONGEST}
 

@@ -305,12 +305,12 @@ def test_an_edited_script_interrupts_the_run(attempt: Attempt) -> None:
     assert isinstance(training.algorithm, External)
     Path("kept.py").write_text("second")
     end = train_external(
-        spec, training.algorithm, training, AttemptPaths(attempt.folder), attempt.listener
+        spec, training.algorithm, training, AttemptPaths(attempt.folder / "1"), attempt.listener
     )
     assert Ending.INTERRUPTED is end.ending
     assert end.reason is not None
     assert "kept.py changed since the run was asked for" in end.reason
-    assert not (attempt.folder / "results.jsonl").exists()
+    assert not (attempt.folder / "1" / "results.jsonl").exists()
 
 
 def test_the_interpreter_is_that_of_rlexp(attempt: Attempt) -> None:

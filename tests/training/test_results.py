@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.external import Results, ScriptFault, Tail
+from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
 
 
 def results(score: Any = "final") -> Results:
@@ -25,7 +26,7 @@ def results(score: Any = "final") -> Results:
     return Results(budget, lambda: 7.0)
 
 
-def events_of(*lines: Any, score: Any = "final") -> list[Measured | Evaluated]:
+def events_of(*lines: Any, score: Any = "final") -> list[ScriptEvent]:
     """The events of a complete results file with these lines."""
     reader = results(score)
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
@@ -162,3 +163,47 @@ def test_a_scored_measure_must_be_written_for_every_episode() -> None:
     ) as info:
         events_of({**FINAL, "measures": {**measures, "success": [1, None]}}, score="success")
     assert info.value.failure is Failure.USER
+
+
+EARLIER = {
+    1: EarlierAttempt(moments=((20, 1.0), (50, 2.5), (80, 4.0)), evaluations=(50, 80)),
+}
+
+
+def continued(*lines: Any, earlier: Any = EARLIER) -> Results:
+    """Results of a second attempt with these lines."""
+    reader = results("auc")
+    reader.earlier = earlier
+    for line in lines:
+        reader.read(json.dumps(line).encode())
+    return reader
+
+
+def test_a_script_continues_from_an_earlier_attempt() -> None:
+    """Evaluations and seconds until the checkpoint count, and later ones do not."""
+    reader = continued({"step": 60, "continues": 1}, FINAL)
+    reader.check_whole()
+    assert ([50], 2.5) == (reader.evaluations, reader.earlier_seconds)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (
+            [{"step": 60, "continues": 2}],
+            "continues=2 is no earlier attempt of this run (there are: 1)",
+        ),
+        ([{"step": 60, "continues": True}], "continues=True is no earlier attempt"),
+        ([{"step": 5}, {"step": 60, "continues": 1}], "continues belongs in the first line"),
+    ],
+)
+def test_a_script_cannot_continue_from_anything_else(lines: list[Any], reason: str) -> None:
+    """The attempt must exist, and its line must be the first."""
+    with pytest.raises(ScriptFault, match=re.escape(reason)):
+        continued(*lines)
+
+
+def test_a_script_without_permission_to_continue_is_told_the_setting() -> None:
+    """Where algorithm.continues is false, there is no earlier attempt to name."""
+    with pytest.raises(ScriptFault, match=r"set algorithm\.continues=true"):
+        continued({"step": 60, "continues": 1}, earlier={})

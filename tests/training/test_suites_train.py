@@ -75,6 +75,21 @@ def test_a_suite_trains(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert MEASURES.get(extra, set()) == set(final.measures or {})
 
 
+def test_hindsight_trains_on_a_fetch_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SAC with hindsight collects episodes of FetchReach, learns from them and reports success."""
+    pytest.importorskip("gymnasium_robotics", reason="needs rlexp[robotics]")
+    monkeypatch.chdir(tmp_path)
+    words = (
+        *("algorithm=sac", "agent=multi_input", "environment=fetch_reach", "replay=her"),
+        *("algorithm.learning_starts=60", "algorithm.batch_size=16", "algorithm.buffer_size=1000"),
+        *("budget.steps=110", "budget.evaluation_every=null", "budget.final_episodes=2"),
+    )
+    listener, end = run_training(tmp_path, *words)
+    assert (Ending.COMPLETED, None) == (end.ending, end.reason)
+    final = [event for event in listener.events if isinstance(event, Evaluated)][-1]
+    assert {"success"} == set(final.measures or {})
+
+
 def test_the_score_is_the_weighted_sum_of_kept_returns(tmp_path: Path) -> None:
     """The return of an episode is the weighted sum of the returns of its objectives."""
     pytest.importorskip("mo_gymnasium", reason="needs rlexp[multi-objective]")

@@ -18,6 +18,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
 from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
+from rlexp.replay.uniform import Uniform
 from rlexp.training.training_run import train
 
 TINY = {
@@ -108,6 +109,7 @@ def spec_of(*words: str, seed: int = 0, **changes: Mapping[str, Any]) -> RunSpec
         algorithm=merged(composition.parts["algorithm"], changes.get("algorithm", {})),
         environment=merged(composition.parts["environment"], changes.get("environment", {})),
         budget=merged(composition.parts["budget"], changes.get("budget", {})),
+        replay=composition.replay,
         compute={"threads": 1, "device": "cpu"},
         phase=Phase.TEST,
         root=composition.root,
@@ -131,12 +133,13 @@ class Composed:
 
     parts: Mapping[str, Mapping[str, Any]]
     root: int
+    replay: Mapping[str, Any] | None = None
 
 
 @cache
 def _compose_parts(words: tuple[str, ...]) -> Composed:
     values = compose(words, Path("nowhere"))[0].plain
-    settings, _ = validate(values, ALLOWED)
+    settings, built = validate(values, ALLOWED)
     environment = {k: v for k, v in values["environment"].items() if k != "reference"}
     parts = {
         "agent": values["agent"],
@@ -145,7 +148,8 @@ def _compose_parts(words: tuple[str, ...]) -> Composed:
         "budget": settings.budget.defining(),
         "callback": values["callback"],
     }
-    return Composed(parts, settings.seeds.root)
+    uniform = isinstance(built.replay, Uniform)
+    return Composed(parts, settings.seeds.root, None if uniform else values["replay"])
 
 
 def run_training(

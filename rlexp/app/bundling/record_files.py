@@ -62,6 +62,9 @@ def record_files(paths: ExperimentPaths, *, models: bool) -> RecordFiles:
     policies = list(_files_below(paths.policies))
     for path in policies:
         _add(files, paths, path) if models else _keep_back(files, "policies", path)
+    # As large as checkpoints, and needed by trainings alone.
+    for path in _files_below(paths.prior_data):
+        _keep_back(files, "checkpoints", path)
     return files
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.replay_checks import bytes_of_replay
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.plans import RefusedCheckpoint, StartingPoints
 from rlexp.app.workspace import Workspace
@@ -135,7 +136,10 @@ def steps_done(beginning_of_run: Mapping[str, RunBeginning]) -> dict[str, int]:
 
 
 def describe_beginnings(
-    beginning_of_run: Mapping[str, RunBeginning], drift_command: str | None, replay: int
+    beginning_of_run: Mapping[str, RunBeginning],
+    drift_command: str | None,
+    replay: int,
+    rewritten: int = 0,
 ) -> StartingPoints:
     """The section of a plan about checkpoints.
 
@@ -143,6 +147,7 @@ def describe_beginnings(
         beginning_of_run: How runs begin, by their names.
         drift_command: The command that continues although packages or code have changed.
         replay: Bytes of the largest replay buffer in a checkpoint.
+        rewritten: Bytes of it that each checkpoint writes whole.
     """
     anew = {name: beginning for name, beginning in beginning_of_run.items() if beginning.anew}
     drifted = any(beginning.drifted for beginning in anew.values())
@@ -154,6 +159,7 @@ def describe_beginnings(
         anew={n: RefusedCheckpoint(step=b.step, reason=b.reason) for n, b in anew.items()},
         allow_drift=drift_command if drifted else None,
         replay_bytes=replay,
+        rewritten_bytes=rewritten,
     )
 
 
@@ -179,6 +185,18 @@ def largest_replay_buffer(
         spaces: Spaces of their environments, as `check_compatibility` collects them.
     """
     return max((_replay(spec, spaces) for spec in specs), default=0)
+
+
+def largest_rewritten_part(specs: Iterable[RunSpec]) -> int:
+    """Bytes of the largest part of a replay buffer that each checkpoint of these runs writes whole."""
+    return max((_rewritten(spec) for spec in specs), default=0)
+
+
+def _rewritten(spec: RunSpec) -> int:
+    size = spec.algorithm.get("buffer_size")
+    if not isinstance(size, int):
+        return 0
+    return min(size, int(spec.budget["steps"])) * bytes_of_replay(spec, "rewritten_bytes")
 
 
 def _replay(spec: RunSpec, spaces: Mapping[str, EnvironmentSpaces]) -> int:

@@ -26,7 +26,7 @@ from rlexp.text import join_names
 
 CHANGED_BY_CLIENTS = frozenset(
     {
-        *("agent", "algorithm", "environment", "component", "teacher", "callback"),
+        *("agent", "algorithm", "environment", "component", "teacher", "callback", "replay"),
         "benchmark",
         *("budget", "seeds", "experiment", "phase", "failures", "compute"),
     }
@@ -68,12 +68,18 @@ class ComposedParts:
     algorithm: Plain
     environment: Plain
     callback: Plain
+    replay: Plain | None = None
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "ComposedParts":
         """The plug-ins of one configuration."""
-        parts = ("agent", "algorithm", "environment", "callback")
-        return cls(*(configuration[name] for name in parts))
+        return cls(
+            agent=configuration["agent"],
+            algorithm=configuration["algorithm"],
+            environment=configuration["environment"],
+            callback=configuration["callback"],
+            replay=configuration.get("replay"),
+        )
 
 
 def check_client_words(

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.execution.callback_checks import check_callbacks, refuse_callbacks
 from rlexp.app.execution.external import check_external
+from rlexp.app.execution.replay_checks import check_algorithm, refuse_replay_of_script
 from rlexp.app.execution.score_measures import (
     check_reported,
     measures_of_an_episode,
@@ -125,8 +127,10 @@ def check_compatibility(
     """
     workspace.make_importable()
     spaces = {} if spaces is None else spaces
+    checked = set[str]()
     for configuration in configurations:
         if configuration.spec(Phase.TEST, 0, 0).external:
+            refuse_replay_of_script(configuration)
             check_external(configuration, workspace)
             refuse_callbacks(
                 configuration, "a training script", "rlexp is not called between its steps"
@@ -143,9 +147,28 @@ def check_compatibility(
             built.algorithm.check_task(built.environment, built.agent.arguments(), device)
         _check_rollout(configuration)
         check_callbacks(configuration, built.algorithm, workspace)
+        _check_replay(configuration, built, spaces[key], checked)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
             check_reported(uncertain, spaces[key].measures, configuration.task)
+
+
+def _check_replay(
+    configuration: Configuration,
+    built: LearningPlugIns,
+    spaces: EnvironmentSpaces,
+    checked: set[str],
+) -> None:
+    """Check that a replay fits its algorithm and its task; `checked` holds what was checked."""
+    if configuration.replay is None:
+        return
+    check_algorithm(built.replay, built.algorithm, spaces.environments, spaces.observation)
+    key = canonical([configuration.replay, configuration.algorithm, configuration.environment])
+    if key not in checked:
+        checked.add(key)
+        # The check makes the environment and plays it.
+        examine = partial(built.replay.check_task, built.environment, built.algorithm)
+        call_in_subprocess(configuration.task, examine)
 
 
 def _check_rollout(configuration: Configuration) -> None:
@@ -170,6 +193,7 @@ def _build(configuration: Configuration, workspace: Workspace) -> LearningPlugIn
         agent=build(configuration.agent, "agent", workspace.allowed),
         algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
         environment=build(environment, "environment", workspace.allowed),
+        replay=configuration.replay and build(configuration.replay, "replay", workspace.allowed),
     )
 
 

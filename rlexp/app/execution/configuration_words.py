@@ -136,6 +136,8 @@ def _words_with(
     }
     if configuration.callback:
         options["callback"] = tuple(_callback_options(configuration.callback, workspace))
+    if configuration.replay is not None:
+        options["replay"] = (_option("replay", configuration.replay, workspace),)
     recorded = sections_of(configuration)
     required = _required(options, recorded, workspace)
     base = composed_configuration(ConfigurationWords(options, required), workspace)

@@ -9,6 +9,8 @@ from rlexp.app.execution.callback_checks import length_obstacle
 from rlexp.app.execution.checkpoints import find_beginnings
 from rlexp.app.execution.compatibility import call_in_subprocess
 from rlexp.app.execution.launch_settings import LaunchSettings
+from rlexp.app.execution.prior_data import prior_source
+from rlexp.app.execution.replay_checks import replay_length_keys
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
@@ -24,6 +26,7 @@ from rlexp.store.former_names import find_renamed
 from rlexp.store.inheritance import FIRST, find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
+from rlexp.store.prior_data import copy_prior_data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class LongerConfiguration:
     Attributes:
         before: The configuration of the finished runs.
         after: The same configuration with more steps.
-        restarted: The settings whose schedules begin again.
+        restarted: The keys of the settings whose schedules begin again.
     """
 
     before: Configuration
@@ -71,15 +74,18 @@ def lengthen(
             f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
             f"that depend on the length of training: add it, or {fresh}"
         )
-    settings: tuple[str, ...] = name_settings()
+    settings = (
+        *(f"algorithm.{name}" for name in name_settings()),
+        *replay_length_keys(configuration, workspace),
+    )
     if settings and not restart:
-        words = " and ".join(f"algorithm.{name}" for name in settings)
+        words = " and ".join(settings)
         verb = "depends" if len(settings) == 1 else "depend"
         raise ConfigError(
             f"{words} of {label} {verb} on the length of training, so that an extended run would "
             "differ from a run of that length: let the schedules begin again with "
             f"--restart-schedules, or {fresh}",
-            key=f"algorithm.{settings[0]}",
+            key=settings[0],
         )
     if (reason := length_obstacle(configuration, workspace)) is not None:
         raise ConfigError(
@@ -309,6 +315,8 @@ def take_over_parents(
     ledger = LedgerWriter(paths)
     for spec in extended:
         run = paths.run(spec.name)
+        if (source := prior_source(spec.replay)) is not None:
+            copy_prior_data(parents, paths, source)
         if not run.attempts():
             inherit(run, spec, parents)
             ledger.enter(run, FIRST)

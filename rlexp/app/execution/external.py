@@ -2,11 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlexp.algorithms.external import External, files_named
+from rlexp.algorithms.external import RECIPES_FOLDER, External, files_named
+from rlexp.app.execution.failure_lines import failure_line
+from rlexp.app.execution.recipe_environments import RecipeEnvironment, clean_variables
 from rlexp.app.execution.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
@@ -16,17 +18,15 @@ from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.events import RunEnded
-from rlexp.store.layout import AttemptPaths
+from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded, RunStarted
+from rlexp.store.layout import AttemptPaths, RunPaths
+from rlexp.store.runs import read_attempts
 from rlexp.training import Listener
 from rlexp.training.external import Script, script_configuration, train_by_script
+from rlexp.training.script_results import EarlierAttempt
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
-
-TAIL_BYTES = 8192
-"""Bytes at the end of a log that are searched for a script's last line."""
-LONGEST_LINE = 300
 
 
 def check_external(configuration: Configuration, workspace: Workspace) -> None:
@@ -43,7 +43,17 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
+    if (environment := recipe_environment(algorithm)) is not None:
+        environment.check()
+        return
     _check_reports(algorithm.command)
+
+
+def recipe_environment(algorithm: External) -> RecipeEnvironment | None:
+    """The virtual environment of a script's own, or None without requirements."""
+    if algorithm.requirements is None:
+        return None
+    return RecipeEnvironment(algorithm.name, algorithm.requirements)
 
 
 def _check_reports(command: str) -> None:
@@ -107,11 +117,15 @@ def train_external(
     # Absolute, because the script may change its current folder.
     task, folder = training.environment.task, attempt.folder.absolute()
     script_paths = AttemptPaths(folder)
+    earlier = _take_over(script_paths) if algorithm.continues else {}
+    recipe = recipe_environment(algorithm)
     values = {
+        "attempt": str(script_paths.number),
         "configuration": str(script_paths.configuration),
         "device": training.compute.device,
         "folder": str(script_paths.files),
-        "python": sys.executable,
+        "python": sys.executable if recipe is None else str(recipe.python),
+        "recipes": str(RECIPES_FOLDER),
         "results": str(script_paths.results),
         "seed": str(spec.streams.policy),
         "steps": str(training.budget.steps),
@@ -119,25 +133,76 @@ def train_external(
         "threads": str(training.compute.threads),
     }
     settings = script_configuration(
-        spec, training.budget, task=task, results=script_paths.results, folder=script_paths.files
+        spec,
+        training.budget,
+        task=task,
+        attempt=script_paths.number,
+        results=script_paths.results,
+        folder=script_paths.files,
     )
     script = Script(
         words=algorithm.words(values),
-        variables=_variables(values),
+        variables={**(os.environ if recipe is None else clean_variables()), **_variables(values)},
         configuration=script_paths.configuration,
-        told={**settings, "working_directory": str(Path.cwd())},
+        told={
+            **settings,
+            "working_directory": str(Path.cwd()),
+            **({} if recipe is None else {"packages": recipe.packages}),
+        },
         results=script_paths.results,
         folder=script_paths.files,
-        last_words=lambda: _last_line(script_paths.log),
+        last_words=lambda: failure_line(script_paths.log),
         memory_kills=out_of_memory_kills,
         scalars=_scalars_in(script_paths.files),
+        earlier=earlier,
     )
     return train_by_script(script, training.budget, listener, algorithm.check_files)
+
+
+def _take_over(paths: AttemptPaths) -> dict[int, EarlierAttempt]:
+    """Give an attempt the folder that the last attempt's script wrote, and what earlier ones recorded.
+
+    The folder is moved, not shared: the script of an attempt that was taken for dead loses its paths,
+    and writes nothing more among the files of the script that continues.
+    """
+    run = RunPaths(paths.folder.parent.parent)
+    if not paths.files.exists():
+        for previous in reversed(run.attempts()):
+            if previous.number < paths.number and previous.files.is_dir():
+                previous.files.rename(paths.files)
+                break
+    earlier: dict[int, EarlierAttempt] = {}
+    for stored in read_attempts(run, measurements=True):
+        if stored.paths.number < paths.number:
+            earlier[stored.paths.number] = _recorded(stored.events, earlier)
+    return earlier
+
+
+def _recorded(events: Sequence[Event], earlier: Mapping[int, EarlierAttempt]) -> EarlierAttempt:
+    """What an attempt recorded, with what it continued from."""
+    moments: list[tuple[int, float]] = []
+    evaluations: list[int] = []
+    started = earlier_seconds = 0.0
+    for event in events:
+        if isinstance(event, RunStarted):
+            started = event.time
+        elif isinstance(event, Continued) and event.attempt in earlier:
+            before = earlier[event.attempt]
+            earlier_seconds = before.seconds_until(event.step)
+            evaluations = [step for step in before.evaluations if step <= event.step]
+            moments.append((event.step, earlier_seconds))
+        elif isinstance(event, Measured | Evaluated):
+            moments.append((event.step, earlier_seconds + event.time - started))
+            if isinstance(event, Evaluated) and not event.final:
+                evaluations.append(event.step)
+    return EarlierAttempt(tuple(moments), tuple(evaluations))
 
 
 def _scalars_in(folder: Path) -> Callable[[bool], list[tuple[int, dict[str, float]]]]:
     """A function that returns new scalars of the event files in a folder, in the order of writing."""
     tail = EventFilesTail(folder)
+    # Files of an earlier attempt were read when it wrote them.
+    tail.skip_existing()
 
     def read(last: bool) -> list[tuple[int, dict[str, float]]]:
         by_step: dict[int, dict[str, float]] = {}
@@ -154,22 +219,8 @@ def _scalars_in(folder: Path) -> Callable[[bool], list[tuple[int, dict[str, floa
 def _variables(values: Mapping[str, str]) -> dict[str, str]:
     names = ("configuration", "folder", "results", "seed")
     return {
-        **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, values["threads"]),
         # A full buffer of a killed script would take its last lines with it.
         "PYTHONUNBUFFERED": "1",
         **{f"RLEXP_{name.upper()}": values[name] for name in names},
     }
-
-
-def _last_line(log: Path) -> str:
-    """The last line of a log that is not blank, shortened."""
-    try:
-        with log.open("rb") as file:
-            # A log may have gigabytes, so only its end is read; the cut may split a character.
-            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return ""
-    last = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
-    return last if len(last) <= LONGEST_LINE else f"{last[:LONGEST_LINE]}…"

@@ -41,6 +41,11 @@ class Parts(Protocol):
         """Settings with `_target_`."""
         ...
 
+    @property
+    def replay(self) -> Plain | None:
+        """Settings with `_target_`; None for uniform replay."""
+        ...
+
 
 def check_imports(
     on_disk: Iterable[Parts],
@@ -140,7 +145,7 @@ def foreign_modules(parts: Parts) -> set[str]:
     """
     # The types are checked here, because files from other people reach this code unvalidated.
     callbacks = getattr(parts, "callback", None) or {}
-    settings = (parts.agent, parts.algorithm, parts.environment, callbacks)
+    settings = (parts.agent, parts.algorithm, parts.environment, callbacks, parts.replay or {})
     if not all(isinstance(part, Mapping) for part in settings):
         raise RecordError(
             "a configuration is damaged: the settings of a plug-in are not a mapping"

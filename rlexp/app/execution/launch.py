@@ -20,6 +20,7 @@ from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
     largest_replay_buffer,
+    largest_rewritten_part,
     steps_done,
 )
 from rlexp.app.execution.device_check import check_devices
@@ -382,7 +383,9 @@ def make_run_plan(
         else missing_reach([*plan.missing, *plan.done], alpha_of_plan(experiment, layout)),
         looks=advice_on_looks(plan.missing, tasks, layout),
         protocol=None if experiment is None else protocol_of_plan(experiment, layout),
-        beginnings=describe_beginnings(beginning_of, launch.with_drift, replay),
+        beginnings=describe_beginnings(
+            beginning_of, launch.with_drift, replay, largest_rewritten_part(plan.missing)
+        ),
         workers=workers,
         threads=threads,
         **expected.of_plan(),

@@ -13,6 +13,7 @@ from math import ceil
 from rlexp.app.execution.compatibility import EnvironmentSpaces
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import describe_cell
+from rlexp.app.execution.replay_checks import bytes_of_replay
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
 from rlexp.executors.local import Local
@@ -173,6 +174,7 @@ def memory_of(spec: RunSpec, spaces: EnvironmentSpaces | None, limit: int) -> Ru
     steps = int(spec.budget["steps"])
     if isinstance(size, int):
         row = spaces.transition - (spaces.frame if settings.get("optimize_memory_usage") else 0)
+        row += bytes_of_replay(spec, "added_bytes")
         whole = size * spaces.frame > limit
         rows = size if whole else min(size, steps)
         # A compiled program holds the whole buffer a second time, filled or not.

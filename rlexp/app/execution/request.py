@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
+from rlexp.app.execution.prior_data import SourcedTransitions, with_prior_data
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
@@ -29,6 +30,7 @@ from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import CALLBACK, RunSpec
+from rlexp.replay.uniform import Uniform
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.registers.streams import is_stream
 from rlexp.store.runs import read_experiment
@@ -66,6 +68,7 @@ class RunRequest:
     parts: Mapping[str, PlugIns] = field(default_factory=dict)
     labelled: bool = False
     policies: tuple[TrainedPolicy, ...] = ()
+    sourced: tuple[SourcedTransitions, ...] = ()
     lean: bool = True
 
     @property
@@ -101,6 +104,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     configurations, policies = with_policies(
         tuple(item.configuration for item in planned), phase, workspace
     )
+    configurations, sourced = with_prior_data(configurations, phase, workspace)
     built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
     if any(composition.variant is not None for composition in composed):
         _check_variants(configurations)
@@ -134,6 +138,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         labelled=any(composition.variant is not None for composition in composed),
         parts=built,
         policies=policies,
+        sourced=sourced,
         lean=root.compute.lean,
     )
 
@@ -227,6 +232,7 @@ def configuration_of(
         compute=root.compute,
         measures={name: measures[name].plain() for name in sorted(measures)},
         callback=_callbacks(root.callback, parts.callbacks),
+        replay=_recorded_replay(root, parts),
     )
 
 
@@ -234,6 +240,13 @@ def _callbacks(given: Any, parts: Mapping[str, Any]) -> dict[str, Any] | None:
     """The callbacks by name, in the order of their calls; None without any."""
     named = {name: plug_in_settings(given[name], part, CALLBACK) for name, part in parts.items()}
     return named or None
+
+
+def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
+    """The replay as JSON values; None for uniform replay, so that earlier runs keep their identity."""
+    if root.replay is None or isinstance(parts.replay, Uniform):
+        return None
+    return plug_in_settings(root.replay, parts.replay, "replay")
 
 
 def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 from rlexp.algorithms.compiled.runtime import import_jax, set_up
 from rlexp.algorithms.external import External
 from rlexp.app.execution.external import train_external
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler
@@ -59,6 +60,7 @@ from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_fo
 from rlexp.store.locks.fencing import superseded
 from rlexp.store.locks.lease import Lease, hold, holder
 from rlexp.store.policies import START_FROM, read_policy
+from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
 from rlexp.store.system_metrics import append_measurement
 from rlexp.training.acting.callbacks import fits_shortcuts
@@ -363,6 +365,9 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
         if digest is not None and spec.parent is None:
             policy = read_policy(ExperimentPaths(paths.folder.parent), digest)
             training = replace(training, policy=policy)
+        if (source := prior_source(spec.replay)) is not None:
+            transitions = read_prior_data(ExperimentPaths(paths.folder.parent), source)
+            training = replace(training, prior=transitions)
     except RlexpError as error:
         print(error, file=sys.stderr)  # noqa: T201
         ended = RunEnded(
@@ -484,6 +489,7 @@ def assemble(
         streams=spec.streams,
         parent=spec.parent,
         callbacks=callbacks,
+        replay=None if spec.replay is None else build(spec.replay, "replay", allowed),
         shortcuts=usable_here() if lean else frozenset(),
     )
 
@@ -509,6 +515,8 @@ def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
     yield "algorithm", spec.algorithm, training.algorithm
     for name, callback in training.callbacks.items():
         yield CALLBACK, (spec.callback or {})[name], callback
+    if spec.replay is not None:
+        yield "replay", spec.replay, training.replay
     environment = training.environment
     if isinstance(environment, ComposedTask):
         for name, component in environment.components.items():

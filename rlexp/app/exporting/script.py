@@ -52,6 +52,7 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
+from rlexp.replay.library_buffer import shown_replay
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredRun, read_run
 from rlexp.store.secrets import mask_all, secret_values
@@ -462,6 +463,11 @@ def _learner(training: "Training", model: Any) -> ScriptLearner:
     kind = next((k for k in kinds if _package(k) in LEARNING), None)
     if kind is None:
         raise RecordError(f"{type(model).__name__} is not a learner of {' or '.join(LEARNING)}")
+    if training.replay is not None:
+        raise RecordError(
+            f"the run has {shown_replay(training.replay)}, which a script without rlexp cannot repeat: "
+            "play its policy with 'rlexp evaluate'"
+        )
     left_out = NOT_OF_THE_LIBRARY | getattr(algorithm, "not_of_the_library", frozenset())
     return ScriptLearner(
         package=_package(kind),

@@ -12,6 +12,7 @@ from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.launch import execute_missing_runs
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.memory_plan import with_fitting_workers
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.probes import find_costs
 from rlexp.app.observer import Observer
 from rlexp.app.reading.experiment_scan import configuration_of
@@ -29,6 +30,7 @@ from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.locks.lease import hold
 from rlexp.store.policies import START_FROM, copy_policy
+from rlexp.store.prior_data import copy_prior_data
 from rlexp.store.runs import write_experiment
 
 
@@ -126,6 +128,8 @@ def define_experiment(originals: Sequence[Original], paths: ExperimentPaths) -> 
     for original in originals:
         if (digest := original.record.spec.algorithm.get(START_FROM)) is not None:
             copy_policy(ExperimentPaths(original.paths.folder.parent), paths, digest)
+        if (source := prior_source(original.record.spec.replay)) is not None:
+            copy_prior_data(ExperimentPaths(original.paths.folder.parent), paths, source)
 
 
 def _extension(originals: Sequence[Original]) -> Extension | None:

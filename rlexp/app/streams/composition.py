@@ -117,8 +117,8 @@ def _check_supported(configuration: Configuration, *, starts_from: bool) -> None
         )
     if starts_from:
         raise ConfigError(
-            "algorithm.start_from begins with a policy that no code of the stream has trained: "
-            "leave it out",
+            "algorithm.start_from and replay=prior_data begin with what no code of the stream has "
+            "trained: leave them out",
             key="algorithm.start_from",
         )
 

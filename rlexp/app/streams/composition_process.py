@@ -42,7 +42,7 @@ def _composed(question: Mapping[str, Any]) -> dict[str, Any]:
         "failures": request.experiment.failures,
         "operational": request.operational,
         "modules": sorted(_modules(request, folder)),
-        "starts_from": bool(request.policies),
+        "starts_from": bool(request.policies or request.sourced),
     }
 
 
@@ -67,12 +67,14 @@ def _classes_of(environment: Any) -> Iterator[str]:
 
 
 class _EnvironmentOnly:
-    """The environment of a configuration, whose other plug-ins candidates may change."""
+    """The environment and the replay of a configuration, whose other plug-ins candidates may change."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.agent: Mapping[str, Any] = {}
         self.algorithm: Mapping[str, Any] = {}
         self.environment = json.loads(canonical(configuration.environment))
+        # No candidate may change the replay either.
+        self.replay = configuration.replay
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rlexp.app.execution.callback_checks import length_obstacle
 from rlexp.app.execution.extension import check_replay, why_nothing_is_kept
+from rlexp.app.execution.replay_checks import replay_length_keys
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
@@ -126,7 +127,7 @@ def _without_length(spec: RunSpec, until: int) -> str:
     budget = {key: value for key, value in spec.budget.items() if key not in left_out}
     # Values that begin where the shorter run ends had no part in it.
     algorithm = up_to(spec.algorithm, until)
-    parts = [spec.agent, algorithm, spec.environment, spec.compute, budget]
+    parts = [spec.agent, algorithm, spec.environment, spec.compute, budget, spec.replay]
     return canonical([*parts, spec.callback] if spec.callback else parts)
 
 
@@ -144,9 +145,12 @@ def obstacle(configuration: Configuration, workspace: Workspace) -> str | None:
             f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
             "that depend on the length of training"
         )
-    settings: tuple[str, ...] = name_settings()
+    settings = (
+        *(f"algorithm.{name}" for name in name_settings()),
+        *replay_length_keys(configuration, workspace),
+    )
     if settings:
-        words = " and ".join(f"algorithm.{name}" for name in settings)
+        words = " and ".join(settings)
         return f"{words} {'depends' if len(settings) == 1 else 'depend'} on the length of training"
     if (reason := length_obstacle(configuration, workspace)) is not None:
         return reason

@@ -7,6 +7,7 @@ from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
     largest_replay_buffer,
+    largest_rewritten_part,
     steps_done,
 )
 from rlexp.app.execution.estimate import Rates, estimate_cost
@@ -87,7 +88,9 @@ def outline_of(
         continuation=describe_continuation(experiment, workspace),
         runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
-        beginnings=describe_beginnings(begun, launch.with_drift, replay),
+        beginnings=describe_beginnings(
+            begun, launch.with_drift, replay, largest_rewritten_part(first)
+        ),
         workers=workers,
         threads=launch.threads,
         **expected.of_plan(),

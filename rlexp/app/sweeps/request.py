@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.external import keep_files
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
+from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import (
     derive_name,
     other_name,
@@ -456,6 +458,7 @@ def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> 
     tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
     first = tasks[0]
     request, root, parts = first.request, first.settings, first.parts
+    _refuse_prior_data(request, first.configuration)
     configurations = tuple(task.configuration for task in tasks)
     _refuse_policies(request, first.configuration)
     check_population(tasks, workspace)
@@ -554,6 +557,21 @@ def _refuse_policies(request: SweepRequest, configuration: Configuration) -> Non
             f"{key} does not fit a sweep, because a policy could bring test seeds into the choice: "
             "leave it out, and start from a policy with 'rlexp run'",
             key=key,
+        )
+
+
+def _refuse_prior_data(request: SweepRequest, configuration: Configuration) -> None:
+    """Refuse a sweep whose trainings begin with prior data, for the same reason as policies.
+
+    Raises:
+        ConfigError: A training begins with prior data.
+    """
+    searched = any(parameter.key == PRIOR_KEY for parameter in request.space.parameters)
+    if searched or prior_source(configuration.replay) is not None:
+        raise ConfigError(
+            "replay=prior_data does not fit a sweep, because prior data could bring test seeds into the "
+            "choice: choose another replay, and use prior data with 'rlexp run'",
+            key="replay",
         )
 
 

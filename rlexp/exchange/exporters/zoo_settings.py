@@ -52,6 +52,7 @@ def zoo_entry(
     environment: Mapping[str, Any],
     steps: int,
     explicit: Collection[str] = (),
+    replay: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Translate a recorded configuration.
 
@@ -61,6 +62,7 @@ def zoo_entry(
         environment: The recorded environment.
         steps: Environment steps of a run.
         explicit: Keys of the algorithm that are written although their value is null.
+        replay: The recorded replay; None for uniform replay.
 
     Returns:
         The entry of the zoo's file, and the reasons for settings that were not translated.
@@ -71,6 +73,7 @@ def zoo_entry(
         ("environment", _environment(environment)),
         ("agent", _policy(agent, off_policy=BUFFER in algorithm)),
         ("algorithm", _algorithm(algorithm, explicit)),
+        ("replay", _replay(replay)),
     )
     for name, pairs in parts:
         try:
@@ -154,6 +157,14 @@ def _policy_arguments(agent: Mapping[str, Any], *, off_policy: bool) -> Pairs:
         if agent.get(key) is not None:
             yield key, agent[key]
     yield from (agent.get("policy_kwargs") or {}).items()
+
+
+def _replay(replay: Mapping[str, Any] | None) -> Pairs:
+    if replay is not None:
+        raise Untranslatable(
+            f"replay={short_name(replay)}: the zoo names a class of a replay buffer"
+        )
+    return iter(())
 
 
 def _algorithm(algorithm: Mapping[str, Any], explicit: Collection[str]) -> Pairs:

@@ -47,9 +47,10 @@ def uploaded_files(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Ite
 
 
 def _policies(experiment: ExperimentPaths) -> Iterator[str]:
-    """The files of the policies that trainings begin with."""
-    if experiment.policies.is_dir():
-        yield from _files(experiment.folder, experiment.policies.name)
+    """The files of the policies and transitions that trainings begin with."""
+    for folder in (experiment.policies, experiment.prior_data):
+        if folder.is_dir():
+            yield from _files(experiment.folder, folder.name)
 
 
 def _files(folder: Path, name: str) -> Iterator[str]:

@@ -11,7 +11,13 @@ from rlexp.reports.analysis.sweep_tables import rival_cell, test_cells
 from rlexp.reports.drawing.blocks import Callout, Tone
 from rlexp.reports.evidence.acting import ActingCounts
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
-from rlexp.reports.evidence.sweeps import TuningEffort, flat_settings, tuning_effort, value_text
+from rlexp.reports.evidence.sweeps import (
+    TuningEffort,
+    flat_settings,
+    hyperparameters,
+    tuning_effort,
+    value_text,
+)
 from rlexp.text import format_count, format_ranges, join_first_names, join_names
 
 SAME = 1.1
@@ -372,13 +378,7 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Callout]:
 
 def _settings(cell: LabelTaskRuns) -> Facts:
     spec = cell.members[0].record.spec
-    return dict(
-        chain(
-            flat_settings(spec.algorithm, "algorithm"),
-            flat_settings(spec.agent, "agent"),
-            flat_settings(spec.callback or {}, "callback"),
-        )
-    )
+    return hyperparameters(spec)
 
 
 def _named(tasks: Sequence[str], evidence: Evidence) -> str:

@@ -182,8 +182,13 @@ def _settings(cells: Mapping[str, Sequence[LabelTaskRuns]]) -> tuple[dict[str, V
 
 def _values_of(cell: LabelTaskRuns) -> Values:
     spec = cell.members[0].record.spec
-    every = {"agent": spec.agent, "algorithm": spec.algorithm, "callback": spec.callback}
-    return dict(pair for name, part in every.items() for pair in _leaves(part, name))
+    parts = {
+        "agent": spec.agent,
+        "algorithm": spec.algorithm,
+        "callback": spec.callback,
+        "replay": spec.replay,
+    }
+    return {key: value for name, part in parts.items() for key, value in _leaves(part, name)}
 
 
 def _leaves(settings: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -27,6 +27,7 @@ from rlexp.reports.evidence.sweeps import (
     TrialEvidence,
     flat_settings,
     full_runs,
+    hyperparameters,
     tuning_effort,
     value_text,
 )
@@ -237,8 +238,7 @@ def _settings(cell: LabelTaskRuns | None) -> Mapping[str, str]:
     if cell is None:
         return {}
     spec = cell.members[0].record.spec
-    every = {"algorithm": spec.algorithm, "agent": spec.agent, "callback": spec.callback or {}}
-    return dict(pair for name, part in every.items() for pair in flat_settings(part, name))
+    return hyperparameters(spec)
 
 
 def _note(rest: Sequence[tuple[str, str | None, str | None]]) -> str:

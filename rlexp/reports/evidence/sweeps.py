@@ -7,6 +7,7 @@ from math import fsum
 from typing import Any
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
+from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import MINIMISED, Sweep, SweepTask
 from rlexp.records.selection import Selection
 from rlexp.records.trial import TrialOrigin
@@ -29,6 +30,17 @@ def flat_settings(settings: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from flat_settings(settings[key], f"{path}.{key}")
     elif settings is not None:
         yield path, value_text(settings)
+
+
+def hyperparameters(spec: RunSpec) -> dict[str, str]:
+    """The settings of the algorithm, the agent, the replay and the callbacks of a run, by path."""
+    parts = {
+        "algorithm": spec.algorithm,
+        "agent": spec.agent,
+        "replay": spec.replay,
+        "callback": spec.callback,
+    }
+    return {k: v for name, part in parts.items() for k, v in flat_settings(part, name)}
 
 
 def value_text(value: Any) -> str:

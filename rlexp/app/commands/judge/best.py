@@ -456,6 +456,7 @@ def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -
         configuration.environment,
         configuration.budget.steps,
         explicit,
+        configuration.replay,
     )
     if configuration.callback:
         troubles["callback"] = "the zoo takes code, and no settings"

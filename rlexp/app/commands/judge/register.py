@@ -207,6 +207,11 @@ def _study(request: RegisterRequest, workspace: Workspace) -> tuple[SealedStudy,
             "a protocol cannot begin with trained policies, which it does not seal: leave out the words "
             "that name them"
         )
+    if planned.sourced:
+        raise ConfigError(
+            "a protocol cannot begin with prior data, which it does not seal: choose another replay",
+            key="replay",
+        )
     words = [f"{k}={v}" for k, v in file.protocol.items() if k != QUESTION and v is not None]
     parts = read_report(["section=[]", *words], workspace.folder, workspace.allowed)
     settings = {key: getattr(parts.settings, key) for key in DECIDING}

@@ -202,7 +202,8 @@ def _result(paths: ExperimentPaths, target: ExperimentPaths, workspace: Workspac
 def _referring(names: Sequence[str], workspace: Workspace) -> Iterator[str]:
     """The experiments that extend runs under one of the names, or whose recorded commands hold it."""
     from_sweep = {(FROM_SWEEP, name) for name in names}
-    prefixes = tuple(f"algorithm.start_from={name}/" for name in names)
+    keys = ("algorithm.start_from", "replay.source")
+    prefixes = tuple(f"{key}={name}/" for key in keys for name in names)
     for other in workspace.layout.experiments():
         try:
             words, extends = _command(other), read_definition(other).extends

@@ -490,4 +490,4 @@ class _Extending:
             allotted={},
             extends=Extension(experiment=self._parent_name, parents=parents),
         )
-        return _Extended.of(experiment, (f"algorithm.{s}" for c in longer for s in c.restarted))
+        return _Extended.of(experiment, (key for c in longer for key in c.restarted))

@@ -273,11 +273,13 @@ def _prepare(
     # A command that has nothing to run does without these imports.
     from rlexp.app.execution.device_check import check_devices
     from rlexp.app.execution.preparation import prepare
+    from rlexp.app.execution.prior_data import check_prior_data
     from rlexp.app.execution.starting_policy import check_policies
 
     devices = (spec.compute["device"] for spec in plan.missing)
     check_devices(devices, request.executor, recorded=paths.definition.exists())
     check_policies(request.experiment.configurations, request.policies, workspace)
+    check_prior_data(request.experiment.configurations, request.sourced, workspace)
     return prepare(request, plan, launch, options, workspace, observer)
 
 
@@ -334,6 +336,7 @@ def _execute(
 ) -> _Executed:
     """Execute the missing runs, while the experiment is locked."""
     from rlexp.app.execution.launch import launch_experiment
+    from rlexp.app.execution.prior_data import keep_sourced
     from rlexp.app.execution.starting_policy import keep_policies
     from rlexp.store.locks.lease import hold
 
@@ -346,6 +349,7 @@ def _execute(
         experiment = merge_with_existing(paths, request.experiment)
         plan = _plan(read_entries(paths, experiment, request.phase), request, options)
         keep_policies(paths, request.policies)
+        keep_sourced(paths, request.sourced)
         interrupted, entries = launch_experiment(
             *(paths, experiment, request.phase, plan, launch, workspace, observer), prepared.costs
         )

@@ -1,0 +1,138 @@
+"""Virtual environments of training scripts whose packages cannot live beside those of rlexp."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from rlexp.errors import ConfigError
+from rlexp.store.layout import cache_folder
+
+READY = "ready.json"
+"""File of a complete environment: its requirements and all packages with their versions."""
+PACKAGE = Path(__file__).parents[2]
+"""The package of rlexp, whose helper `rlexp.trainer` scripts import."""
+LAST_LINES = 3
+"""Lines of a failed installation that are shown."""
+LONGEST_ANSWER = 60.0
+"""Seconds after which the Python of an environment counts as broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeEnvironment:
+    """The virtual environment for a list of requirements.
+
+    Attributes:
+        name: The name of the recipe, for messages.
+        requirements: The packages, with versions.
+    """
+
+    name: str
+    requirements: Sequence[str]
+
+    @property
+    def folder(self) -> Path:
+        """Its folder in the user's cache; equal requirements share one."""
+        about = [sorted(self.requirements), sys.version_info[:2]]
+        return cache_folder() / "recipes" / sha256(json.dumps(about).encode()).hexdigest()[:16]
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def packages(self) -> list[str]:
+        """All its packages with their versions; empty where it is not installed."""
+        try:
+            return list(json.loads((self.folder / READY).read_text())["packages"])
+        except (OSError, ValueError, KeyError):
+            return []
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether an installation was finished."""
+        return (self.folder / READY).is_file()
+
+    def check(self) -> None:
+        """Refuse an environment that is missing or broken, before anything trains.
+
+        Raises:
+            ConfigError: It is not installed, or its Python cannot import its packages' folder.
+        """
+        command = f"rlexp recipe {self.name}"
+        if not self.is_installed:
+            raise ConfigError(
+                f"algorithm=recipe/{self.name} needs {', '.join(self.requirements)} in a virtual "
+                f"environment of its own: {command}",
+                code="missing_package",
+                command=command,
+            )
+        try:
+            subprocess.run(
+                [self.python, "-c", "import rlexp.trainer"],
+                capture_output=True, check=True, timeout=LONGEST_ANSWER, env=clean_variables(),
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ConfigError(
+                f"the virtual environment of {self.name} is broken ({self.folder}): {command} --again",
+                code="missing_package",
+                command=f"{command} --again",
+            ) from error
+
+    def install(self, *, again: bool = False) -> None:
+        """Make the environment; a complete one is kept unless `again` is given.
+
+        Raises:
+            ConfigError: A package cannot be had; the message has the installer's last line.
+        """
+        if self.is_installed and not again:
+            return
+        # Built beside its place: a killed installation never looks like a complete one.
+        building = self.folder.with_name(f"{self.folder.name}.{os.getpid()}")
+        shutil.rmtree(building, ignore_errors=True)
+        building.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._build(building)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            building.rename(self.folder)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+
+    def _build(self, folder: Path) -> None:
+        python = str(folder / "bin" / "python")
+        pip = [python, "-m", "pip", "--disable-pip-version-check"]
+        self._execute([sys.executable, "-m", "venv", str(folder)])
+        self._execute([*pip, "install", "-q", "--no-input", *self.requirements])
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        # A link to the package alone: the other packages of rlexp must not be found there.
+        site = Path(self._execute([python, "-c", code]).strip())
+        (site / PACKAGE.name).symlink_to(PACKAGE, target_is_directory=True)
+        packages = self._execute([*pip, "freeze"]).splitlines()
+        about = {"requirements": list(self.requirements), "packages": packages}
+        (folder / READY).write_text(json.dumps(about, indent=2) + "\n")
+
+    def _execute(self, words: Sequence[str]) -> str:
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=clean_variables()
+        )
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            errors = [line for line in lines if line.startswith("ERROR")] or lines[-LAST_LINES:]
+            raise ConfigError(
+                f"the virtual environment of {self.name} cannot be made, "
+                f"{', '.join(self.requirements)}: {' '.join(errors[-1:])}",
+                code="missing_package",
+            )
+        return done.stdout
+
+
+def clean_variables() -> dict[str, str]:
+    """The variables of this process without those that lead a Python to packages of another."""
+    left_out = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
+    return {name: value for name, value in os.environ.items() if name not in left_out}

@@ -1,0 +1,1 @@
+"""Replay buffers: what the plug-ins of replay build, with the libraries of learning."""

@@ -1,0 +1,234 @@
+"""What a training script needs to be a run of rlexp (`algorithm=external`): settings, reports, checkpoints.
+
+This module imports the standard library only, so that it works in the virtual environment of any trainer.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CONFIGURATION = "RLEXP_CONFIGURATION"
+RESULTS = "RLEXP_RESULTS"
+"""Variables with the names of the two files of a script (`docs/guides/external.md`)."""
+CHECKPOINT = "checkpoint.json"
+"""File in the folder of the run that names the last complete checkpoint."""
+
+
+class NotARunError(RuntimeError):
+    """The script is not executed by rlexp."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedStep:
+    """A checkpoint that an earlier attempt of the run has left.
+
+    Attributes:
+        path: The file or folder with the state of the trainer.
+        step: Steps of the training until then.
+        attempt: The attempt that wrote it.
+    """
+
+    path: Path
+    step: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class Trainer:
+    """The run that a script executes: what it is to do, and where it reports.
+
+    Attributes:
+        configuration: The content of the configuration file.
+        results: The results file.
+    """
+
+    configuration: Mapping[str, Any]
+    results: Path
+    _evaluations: int = field(default=0)
+
+    @classmethod
+    def of_run(cls) -> "Trainer":
+        """The run that executes this script.
+
+        Raises:
+            NotARunError: The script was started by hand.
+        """
+        if CONFIGURATION not in os.environ or RESULTS not in os.environ:
+            raise NotARunError(
+                f"{CONFIGURATION} and {RESULTS} are not set: start the script with "
+                "rlexp run algorithm=external algorithm.command='python SCRIPT'"
+            )
+        content = json.loads(Path(os.environ[CONFIGURATION]).read_text())
+        return cls(content, Path(os.environ[RESULTS]))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The hyperparameters (`algorithm.settings`)."""
+        settings: Mapping[str, Any] = self.configuration["settings"]
+        return settings
+
+    @property
+    def task(self) -> str:
+        """The name of the task (`CartPole-v1`)."""
+        return str(self.configuration["task"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of the policy, a number of 32 bits."""
+        return int(self.configuration["seed"])
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training (`budget.steps`)."""
+        return int(self.configuration["budget"]["steps"])
+
+    @property
+    def folder(self) -> Path:
+        """The folder for all other files of the script."""
+        return Path(self.configuration["folder"])
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt at this run, from 1."""
+        return int(self.configuration["run"]["attempt"])
+
+    def report(self, step: int, **metrics: float) -> None:
+        """Report metrics of the learner; without any, the line is a sign of life."""
+        self._write(step, **({"metrics": metrics} if metrics else {}))
+
+    def evaluated(
+        self,
+        step: int,
+        returns: Sequence[float],
+        lengths: Sequence[int] | None = None,
+        *,
+        final: bool = False,
+        **measures: Sequence[float | None],
+    ) -> None:
+        """Report an evaluation that the script has played.
+
+        Args:
+            step: Steps of the training so far.
+            returns: The undiscounted return of each episode.
+            lengths: The length of each episode, if known.
+            final: Whether it is that of the final policy.
+            measures: Further numbers by name, one for each episode (`success`).
+        """
+        line: dict[str, Any] = {"returns": [float(value) for value in returns]}
+        if lengths is not None:
+            line["lengths"] = [int(length) for length in lengths]
+        if measures:
+            line["measures"] = {name: list(values) for name, values in measures.items()}
+        self._write(step, **line, **({"final": True} if final else {}))
+
+    def evaluate(
+        self, environment: Any, act: Callable[[Any], Any], step: int, *, final: bool = False
+    ) -> tuple[float, ...]:
+        """Play and report an evaluation with the episodes and the seed that the budget asks for.
+
+        Args:
+            environment: An environment of Gymnasium, or a function that makes one.
+            act: Returns the action of the policy for one observation.
+            step: Steps of the training so far.
+            final: Whether it is that of the final policy.
+
+        Returns:
+            The undiscounted return of each episode. Where a wrapper of Gymnasium records the
+            statistics of episodes, they are taken: wrappers outside of it may change rewards.
+        """
+        budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
+        every = budget["evaluation_every"]
+        number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
+        episodes = budget["final_episodes" if final else "evaluation_episodes"]
+        # A class of environments has the methods of one.
+        is_made = hasattr(environment, "step") and not isinstance(environment, type)
+        played = environment if is_made else environment()
+        # The first reset gets the seed of the evaluation; later resets continue its stream.
+        episodes_played = [
+            _play(played, act, seeds[number] if episode == 0 else None)
+            for episode in range(episodes)
+        ]
+        returns = tuple(total for total, _ in episodes_played)
+        self.evaluated(step, returns, [length for _, length in episodes_played], final=final)
+        return returns
+
+    def is_due(self, step: int) -> bool:
+        """Whether an evaluation during training is due at `step`, since the last time this was asked."""
+        every = self.configuration["budget"]["evaluation_every"]
+        if not every or step // every <= self._evaluations or step >= self.steps:
+            return False
+        self._evaluations = step // every
+        return True
+
+    def checkpoint(self, step: int, save: Callable[[Path], Any]) -> None:
+        """Save the state of the trainer, so that a killed run continues from it.
+
+        A kill at any moment leaves the checkpoint before this one or this one, complete.
+
+        Args:
+            step: Steps of the training so far.
+            save: Writes the state into the path that it is given.
+        """
+        path = self.folder / f"checkpoint-{self.attempt}-{step}"
+        save(path)
+        record = {"path": path.name, "step": step, "attempt": self.attempt}
+        temporary = self.folder / f"{CHECKPOINT}.new"
+        temporary.write_text(json.dumps(record))
+        # The results first: a checkpoint must not be of a step of which nothing is recorded.
+        self._write(step)
+        temporary.replace(self.folder / CHECKPOINT)
+        for other in self.folder.glob("checkpoint-*"):
+            if other != path:
+                _remove(other)
+
+    def restored(self) -> SavedStep | None:
+        """The checkpoint from which this attempt continues, or None to train from the first step.
+
+        Call it once, before anything is reported. It needs `algorithm.continues=true`.
+        """
+        try:
+            record = json.loads((self.folder / CHECKPOINT).read_text())
+        except FileNotFoundError:
+            return None
+        saved = SavedStep(self.folder / record["path"], record["step"], record["attempt"])
+        self._write(saved.step, continues=saved.attempt)
+        every = self.configuration["budget"]["evaluation_every"]
+        self._evaluations = saved.step // every if every else 0
+        return saved
+
+    def _write(self, step: int, **values: Any) -> None:
+        """Append a line; it is complete when this returns."""
+        with self.results.open("a") as file:
+            file.write(json.dumps({"step": int(step), **values}) + "\n")
+
+
+def _play(environment: Any, act: Callable[[Any], Any], seed: int | None) -> tuple[float, int]:
+    """The return and the length of one episode."""
+    observation, _ = environment.reset(seed=seed)
+    total, length, done = 0.0, 0, False
+    information: Mapping[str, Any] = {}
+    while not done:
+        observation, reward, terminated, truncated, information = environment.step(
+            act(observation)
+        )
+        total, length = total + float(reward), length + 1
+        done = bool(terminated or truncated)
+    recorded = information.get("episode")
+    if isinstance(recorded, Mapping) and {"r", "l"} <= set(recorded):
+        return float(recorded["r"]), int(recorded["l"])
+    return total, length
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint; one that cannot be removed does no harm."""
+    import shutil
+    from contextlib import suppress
+
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,111 @@
+"""The helper of training scripts: what it reads and writes, and how a killed script continues."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlexp import trainer
+from rlexp.trainer import CONFIGURATION, RESULTS, NotARunError, Trainer
+
+
+class Corridor:
+    """An environment whose episode has as many steps as its seed modulo 3, plus 1."""
+
+    def reset(self, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode."""
+        self.left = (seed or 0) % 3 + 1
+        return self.left, {}
+
+    def step(self, action: float) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Go a step; the reward is the action."""
+        self.left -= 1
+        return self.left, action, self.left == 0, False, {}
+
+
+def run_of(folder: Path, attempt: int = 1) -> Trainer:
+    """A run of 100 steps with an evaluation every 50."""
+    configuration = {
+        "run": {"attempt": attempt},
+        "seed": 7,
+        "seeds": {"evaluation": [1, 2, 3]},
+        "budget": {
+            "steps": 100, "evaluation_every": 50, "evaluation_episodes": 1, "final_episodes": 2,
+        },
+        "task": "Corridor",
+        "settings": {"lr": 0.1},
+        "folder": str(folder),
+    }  # fmt: skip
+    return Trainer(configuration, folder / f"results-{attempt}.jsonl")
+
+
+def lines_of(run: Trainer) -> list[dict[str, Any]]:
+    """What a run has reported."""
+    return [json.loads(line) for line in run.results.read_text().splitlines()]
+
+
+def test_a_script_reads_its_run_and_reports(tmp_path: Path) -> None:
+    """Settings, seeds and steps are read; metrics, evaluations and a sign of life are written."""
+    run = run_of(tmp_path)
+    assert (100, 7, "Corridor", 0.1) == (run.steps, run.seed, run.task, run.settings["lr"])
+    run.report(10, loss=0.5)
+    run.report(20)
+    run.evaluate(Corridor(), lambda _: 1.0, 50)
+    run.evaluate(Corridor, lambda _: 2.0, 100, final=True)
+    run.evaluated(100, [1], success=[1, None])
+    assert lines_of(run) == [
+        {"step": 10, "metrics": {"loss": 0.5}},
+        {"step": 20},
+        {"step": 50, "returns": [2.0], "lengths": [2]},
+        {"step": 100, "returns": [2.0, 2.0], "lengths": [1, 1], "final": True},
+        {"step": 100, "returns": [1.0], "measures": {"success": [1, None]}},
+    ]
+
+
+def test_evaluations_are_due_once(tmp_path: Path) -> None:
+    """An evaluation is due at the first step asked at or after each multiple, not at the end."""
+    run = run_of(tmp_path)
+    assert [50] == [step for step in (0, 20, 50, 60, 99, 100) if run.is_due(step)]
+
+
+def test_a_killed_script_continues_from_its_last_complete_checkpoint(tmp_path: Path) -> None:
+    """A save that was killed does not count; the next attempt reports from where it continues."""
+    first = run_of(tmp_path)
+    assert first.restored() is None
+    first.checkpoint(30, lambda path: path.write_text("thirty"))
+    first.checkpoint(60, lambda path: path.write_text("sixty"))
+
+    def killed(path: Path) -> None:
+        path.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        first.checkpoint(90, killed)
+    second = run_of(tmp_path, attempt=2)
+    saved = second.restored()
+    assert saved is not None
+    assert ("sixty", 60, 1) == (saved.path.read_text(), saved.step, saved.attempt)
+    assert lines_of(second) == [{"step": 60, "continues": 1}]
+    assert not second.is_due(60), "the evaluation at 50 is recorded already"
+    second.checkpoint(80, lambda path: path.write_text("eighty"))
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2-80"]
+
+
+def test_a_script_that_is_started_by_hand_is_told_how_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the variables of a run, the message names the command."""
+    monkeypatch.delenv(CONFIGURATION, raising=False)
+    monkeypatch.delenv(RESULTS, raising=False)
+    with pytest.raises(NotARunError, match="rlexp run algorithm=external"):
+        Trainer.of_run()
+
+
+def test_the_helper_needs_nothing_but_the_standard_library() -> None:
+    """The module can be imported by a Python without any package."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import rlexp.trainer"
+    package = str(Path(trainer.__file__).parents[1])
+    subprocess.run([sys.executable, "-I", "-S", "-c", code, package], check=True)
