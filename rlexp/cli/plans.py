@@ -168,7 +168,7 @@ def checkpoint_lines(beginnings: StartingPoints, of: str = "") -> Iterator[str]:
         yield f"  replay buffers in checkpoints: up to {format_bytes(beginnings.replay_bytes)} per run"
     if beginnings.rewritten_bytes:
         size = format_bytes(beginnings.rewritten_bytes)
-        yield f"  what replay changes in place, written whole at each checkpoint: up to {size} per run"
+        yield f"  written again by replay at each checkpoint: up to {size} per run"
 
 
 def _runs(count: int, of: str) -> str:

@@ -155,7 +155,7 @@ def test_the_plan_says_what_each_checkpoint_writes_again(tmp_path: Path) -> None
     beginnings = describe_beginnings({}, None, 0, largest_rewritten_part(specs))
     assert 16_000 == beginnings.rewritten_bytes
     (line,) = checkpoint_lines(beginnings)
-    assert "written whole at each checkpoint: up to 16 kB per run" in line
+    assert "written again by replay at each checkpoint: up to 16 kB per run" in line
     spaces = EnvironmentSpaces(("Box",), "Discrete", 1, masked=False, transition=50, frame=16)
     rows = [memory_of(each[0], spaces, 10**12).row for each in (uniform, specs)]
     assert [50, 50 + 32] == rows
