@@ -56,8 +56,9 @@ def options(group: str, folder: Path) -> list[Option]:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """The yaml files of a group, and those of its folders (`algorithm/recipe`)."""
-    return [*folder.glob("*.yaml"), *folder.glob("*/*.yaml")]
+    """The yaml files of a group; those of algorithms may be in folders (`algorithm/recipe`)."""
+    nested = folder.glob("*/*.yaml") if folder.name == NESTED else ()
+    return [*folder.glob("*.yaml"), *nested]
 
 
 def _option_name(path: Path, folder: Path) -> str:
@@ -206,6 +207,8 @@ def _check(folder: str, name: str, file: str) -> None:
 MAX_YAML_BYTES = 1 << 20
 MAX_NODES = 10_000
 MAX_DEPTH = 50
+NESTED = "algorithm"
+"""The group whose options may be in folders of the group."""
 CONF_PATTERNS = ("*.yaml", "*/*.yaml", "*/*/*.yaml")
 SWEEP_PATTERNS = ("sweeps/*.yaml", "sweeps/*/*.yaml")
 

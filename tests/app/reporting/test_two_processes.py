@@ -9,6 +9,7 @@ from stored_runs import configuration, stored, study
 from rlexp.app.commands.judge.report import ReportRequest, report
 from rlexp.app.reading import beside as forks
 from rlexp.app.reporting import build
+from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.sections.reliability import ReliabilitySection
 
 SECTIONS = "section=[verdicts,curves,measurements,sample_efficiency,reliability,checklist]"
@@ -33,7 +34,7 @@ def test_two_processes_write_the_same_report(
     command = os.getpid()
     whole = ReliabilitySection.part
 
-    def in_the_fork(section: ReliabilitySection, context: object) -> object:
+    def in_the_fork(section: ReliabilitySection, context: ReportContext) -> object:
         assert os.getpid() != command, "the command computes a section of the fork"
         return whole(section, context)
 
