@@ -9,8 +9,8 @@ import pytest
 from last_words import last_words
 from members import member
 
-from rlexp.app.execution.compatibility import check_compatibility
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.compatibility import check_compatibility
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError

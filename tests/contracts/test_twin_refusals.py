@@ -11,7 +11,7 @@ from members import member
 
 from rlexp.algorithms.compiled.training import CompiledTraining
 from rlexp.algorithms.compiled_ppo import CompiledPPO
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_parts
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_parts
 from rlexp.components.sticky_actions import StickyActions
 from rlexp.config.validate import build
 from rlexp.environments import Environment, twins

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from last_words import last_words
 
-from rlexp.app.execution.callback_checks import length_obstacle
+from rlexp.app.execution.checks.callback_checks import length_obstacle
 from rlexp.app.execution.request import configuration_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose

@@ -13,8 +13,8 @@ import pytest
 from trainings import RecordingListener, spec_of
 
 from rlexp.algorithms.external import External
-from rlexp.app.execution.external import train_external
 from rlexp.app.execution.run_process import assemble
+from rlexp.app.execution.scripts.external import train_external
 from rlexp.protocol.budget import overtime_text
 from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
 from rlexp.store.layout import AttemptPaths

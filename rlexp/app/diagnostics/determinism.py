@@ -22,8 +22,8 @@ from rlexp.app.diagnostics.repeated_runs import (
 )
 from rlexp.app.diagnostics.repeating import CURES, Trace
 from rlexp.app.diagnostics.short_training import small_budget
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.environment_variables import temporary_environment
-from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides

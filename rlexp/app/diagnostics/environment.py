@@ -10,7 +10,7 @@ from typing import Any
 
 from rlexp.algorithms import BringsEnvironments
 from rlexp.app.diagnostics.finding import Finding, FindingStatus, any_failed, fail, ok, warn
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_parts
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_parts
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.config.config_files import group_options

@@ -20,7 +20,7 @@ from rlexp.app.diagnostics.random_steps import (
     random_action,
     summarise_play,
 )
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.config.validate import build
 from rlexp.environments import Environment, Vector
 from rlexp.errors import ConfigError

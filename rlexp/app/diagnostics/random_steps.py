@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.errors import ConfigError
 
 if TYPE_CHECKING:

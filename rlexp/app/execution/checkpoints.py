@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces
-from rlexp.app.execution.import_permission import foreign_modules
-from rlexp.app.execution.replay_checks import bytes_of_replay
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.import_permission import foreign_modules
+from rlexp.app.execution.checks.replay_checks import bytes_of_replay
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.plans import RefusedCheckpoint, StartingPoints
 from rlexp.app.workspace import Workspace

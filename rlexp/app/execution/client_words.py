@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose_words
 from rlexp.config.config_files import group_options, groups

@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces
-from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.execution.machine_load import MachineLoad, waiting_processes
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.protocol.identity import canonical, digest

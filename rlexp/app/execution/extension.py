@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from rlexp.app.execution.callback_checks import length_obstacle
 from rlexp.app.execution.checkpoints import find_beginnings
-from rlexp.app.execution.compatibility import call_in_subprocess
+from rlexp.app.execution.checks.callback_checks import length_obstacle
+from rlexp.app.execution.checks.compatibility import call_in_subprocess
+from rlexp.app.execution.checks.replay_checks import replay_length_keys
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.prior_data import prior_source
-from rlexp.app.execution.replay_checks import replay_length_keys
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build

@@ -16,7 +16,6 @@ from signal import SIGHUP
 from signal import Signals as SignalNumber
 
 from rlexp.app.execution import launch_settings
-from rlexp.app.execution.callback_checks import plan_remarks
 from rlexp.app.execution.checkpoints import (
     describe_beginnings,
     find_beginnings,
@@ -24,11 +23,12 @@ from rlexp.app.execution.checkpoints import (
     largest_rewritten_part,
     steps_done,
 )
-from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.checks.callback_checks import plan_remarks
+from rlexp.app.execution.checks.device_check import check_devices
+from rlexp.app.execution.checks.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.early_session import session_of
 from rlexp.app.execution.estimate import estimate_cost, store_rates
 from rlexp.app.execution.extension import take_over_parents
-from rlexp.app.execution.import_permission import SCRIPTS, foreign_modules
 from rlexp.app.execution.launch_settings import LaunchSettings, claim_run, conductor
 from rlexp.app.execution.probes import Costs, parallel_runs
 from rlexp.app.execution.signals import Signals, collect_signals

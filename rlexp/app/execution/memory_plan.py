@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.replay_checks import bytes_of_replay
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.probes import describe_cell
-from rlexp.app.execution.replay_checks import bytes_of_replay
 from rlexp.errors import ConfigError
 from rlexp.executors import Remote
 from rlexp.executors.local import Local

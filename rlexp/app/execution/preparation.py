@@ -8,7 +8,7 @@ configurations are known to fit their tasks.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
 from rlexp.app.execution.probes import Costs, find_costs

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from rlexp.app.execution.replay_checks import refuse_without_buffer
+from rlexp.app.execution.checks.replay_checks import refuse_without_buffer
 from rlexp.app.reading.experiment_scan import run_mismatch
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.workspace import Workspace
@@ -207,7 +207,7 @@ def check_prior_data(
         taken = by_digest.get(prior_source(configuration.replay) or "")
         if taken is None:
             continue
-        from rlexp.app.execution.compatibility import call_in_subprocess
+        from rlexp.app.execution.checks.compatibility import call_in_subprocess
 
         replay = build(configuration.replay or {}, "replay", workspace.allowed)
         algorithm = build(configuration.algorithm, "algorithm", workspace.allowed)

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rlexp.app.execution.changed_budget import with_changed_budget
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace

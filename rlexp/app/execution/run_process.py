@@ -20,8 +20,8 @@ from typing import Any
 
 from rlexp.algorithms.compiled.runtime import import_jax, set_up
 from rlexp.algorithms.external import External
-from rlexp.app.execution.external import train_external
 from rlexp.app.execution.prior_data import prior_source
+from rlexp.app.execution.scripts.external import train_external
 from rlexp.app.execution.shortcuts import usable_here
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.execution.system_sampler import SystemSampler

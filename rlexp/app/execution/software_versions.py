@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.algorithms.compiled.runtime import compiler_flags, processor_features
-from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.provenance import machine

@@ -154,7 +154,7 @@ def check_policies(
         trained = by_digest.get(configuration.algorithm.get(START_FROM, ""))
         if trained is None:
             continue
-        from rlexp.app.execution.compatibility import call_in_subprocess
+        from rlexp.app.execution.checks.compatibility import call_in_subprocess
 
         try:
             call_in_subprocess(trained.name, partial(_load, configuration, trained, workspace))

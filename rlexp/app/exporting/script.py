@@ -20,7 +20,11 @@ from rlexp.algorithms.library import NOT_OF_THE_LIBRARY
 from rlexp.algorithms.noise import ExplorationNoise
 from rlexp.algorithms.schedules import HyperparameterSchedule
 from rlexp.app.evaluation.playback import Policy, check_archives, find_policy
-from rlexp.app.execution.import_permission import OWN_PACKAGE, check_imports, foreign_modules
+from rlexp.app.execution.checks.import_permission import (
+    OWN_PACKAGE,
+    check_imports,
+    foreign_modules,
+)
 from rlexp.app.execution.software_versions import COMPILER, collect_versions
 from rlexp.app.exporting.output import (
     Content,

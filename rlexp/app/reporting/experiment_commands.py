@@ -276,7 +276,7 @@ def failed_for_good(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
 
 def permission_of(experiment: Experiment, workspace: Workspace) -> tuple[str, ...]:
     """The options that allow the code that the configurations of an experiment name."""
-    from rlexp.app.execution.import_permission import permission_for
+    from rlexp.app.execution.checks.import_permission import permission_for
 
     configurations: Iterable[Configuration] = (experiment.default, *experiment.configurations)
     return tuple(permission_for(configurations, workspace.allowed))

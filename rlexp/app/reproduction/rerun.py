@@ -6,9 +6,9 @@ from contextlib import chdir, suppress
 from dataclasses import replace
 from signal import Signals
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.execution.environment_variables import temporary_environment
-from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.launch import execute_missing_runs
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.memory_plan import with_fitting_workers

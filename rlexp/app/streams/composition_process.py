@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.streams.protected_files import files_of
 from rlexp.app.workspace import Workspace

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.reproduction.checkout import Checkout
 from rlexp.app.streams.candidate_code import clean_commit, tree_of

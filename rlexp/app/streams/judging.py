@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
-from rlexp.app.execution.import_permission import permission_for
+from rlexp.app.execution.checks.import_permission import permission_for
 from rlexp.app.streams.handed_scoring import order_scores
 from rlexp.app.streams.scoring import publish_scores, score_runs, scores_of
 from rlexp.app.streams.training import StreamTraining

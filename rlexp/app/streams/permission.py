@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rlexp.app.execution.import_permission import check_imports, permission_for
+from rlexp.app.execution.checks.import_permission import check_imports, permission_for
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.experiment import Configuration
 from rlexp.records.selection import DEFAULT

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rlexp.app.execution.callback_checks import length_obstacle
+from rlexp.app.execution.checks.callback_checks import length_obstacle
+from rlexp.app.execution.checks.replay_checks import replay_length_keys
 from rlexp.app.execution.extension import check_replay, why_nothing_is_kept
-from rlexp.app.execution.replay_checks import replay_length_keys
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build

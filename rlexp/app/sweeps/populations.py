@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rlexp.app.execution.compatibility import check_changing_networks
+from rlexp.app.execution.checks.compatibility import check_changing_networks
 from rlexp.app.sweeps.continuation import obstacle
 from rlexp.app.sweeps.tasks import RequestedTask
 from rlexp.app.workspace import Workspace

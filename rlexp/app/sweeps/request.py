@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
-from rlexp.app.execution.external import keep_files
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
 from rlexp.app.execution.prior_data import prior_source
@@ -24,6 +23,7 @@ from rlexp.app.execution.request import (
     union,
     with_current_parts,
 )
+from rlexp.app.execution.scripts.external import keep_files
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates

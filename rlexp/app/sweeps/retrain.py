@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from rlexp.app.execution.changed_budget import BUDGET_AND_COMPUTE, with_changed_budget
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.configuration_words import ConfigurationWords, words_of
-from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest, derive_name, folder_word, read_request
 from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
 from rlexp.app.sweeps.state import ReadOnlyLedger, read_runs, restore_sweep

@@ -13,7 +13,7 @@ from stored_runs import Stored, configuration, failed, stored
 from rlexp.app.commands.judge.compare import CompareRequest, compare
 from rlexp.app.commands.judge.compare_adaptive import AdaptiveRequest
 from rlexp.app.commands.judge.compare_adaptive import compare_adaptively as rehearse
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.cli.judge.compare_adaptive import compare_adaptively

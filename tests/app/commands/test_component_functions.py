@@ -9,7 +9,7 @@ import pytest
 from finished_runs import finish
 
 from rlexp.app.commands.judge.evaluate import EvaluationRequest, evaluate
-from rlexp.app.execution.import_permission import foreign_modules
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError

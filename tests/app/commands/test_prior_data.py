@@ -12,7 +12,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 
 from rlexp.app.commands.order.move import move
-from rlexp.app.execution import compatibility
+from rlexp.app.execution.checks import compatibility
 from rlexp.app.execution.prior_data import (
     SourcedTransitions,
     check_prior_data,

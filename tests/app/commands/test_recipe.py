@@ -10,7 +10,7 @@ import pytest
 from rlexp import api
 from rlexp.app.commands.setup.recipe import RecipeRow, install_recipe, list_recipes
 from rlexp.app.commands.train.run import RunOutcome
-from rlexp.app.execution.recipe_environments import RecipeEnvironment
+from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError
 

@@ -13,7 +13,7 @@ from quick_parts import quick_parts
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.app.commands.order.move import move
-from rlexp.app.execution import compatibility
+from rlexp.app.execution.checks import compatibility
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute
 from rlexp.app.execution.starting_policy import check_policies, keep_policies

@@ -41,7 +41,7 @@ from rlexp.app.diagnostics.machine import (
     cpu_quota,
 )
 from rlexp.app.diagnostics.random_steps import contradiction
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
 from rlexp.errors import ConfigError

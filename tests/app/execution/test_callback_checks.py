@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rlexp.algorithms import BringsEnvironments
-from rlexp.app.execution.callback_checks import (
+from rlexp.app.execution.checks.callback_checks import (
     check_callbacks,
     length_obstacle,
     plan_remarks,

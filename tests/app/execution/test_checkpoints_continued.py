@@ -18,7 +18,7 @@ from rlexp.app.execution.checkpoints import (
     largest_replay_buffer,
     steps_done,
 )
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import START_UP, estimate_cost, rates_of_run
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.plans import RefusedCheckpoint, StartingPoints

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from quick_parts import quick_parts
 
-from rlexp.app.execution.compatibility import call_in_subprocess, check_compatibility
+from rlexp.app.execution.checks.compatibility import call_in_subprocess, check_compatibility
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError

@@ -6,8 +6,8 @@ import pytest
 from command_line import rlexp
 from quick_parts import quick_parts
 
-from rlexp.app.execution import device_check
-from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.checks import device_check
+from rlexp.app.execution.checks.device_check import check_devices
 from rlexp.errors import ConfigError
 from rlexp.executors.local import Local
 from rlexp.executors.pull import Pull

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from samples import ENVIRONMENT, algorithm, ended, evaluated, failed, spec, started
 
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import (
     LEAST_PROBE_SPREAD,
     LEAST_SPREAD,

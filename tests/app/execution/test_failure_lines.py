@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlexp.app.execution.failure_lines import failure_line
+from rlexp.app.execution.scripts.failure_lines import failure_line
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 3, in <module>

@@ -10,7 +10,7 @@ from finished_runs import study
 from last_words import last_words
 
 from rlexp.app.execution import memory_plan
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.memory_plan import (
     PROCESS_BYTES,

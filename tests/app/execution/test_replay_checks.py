@@ -10,10 +10,10 @@ from last_words import last_words
 from quick_parts import quick_parts
 
 from rlexp.app.execution.checkpoints import describe_beginnings, largest_rewritten_part
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.execution.configuration_words import words_of
 from rlexp.app.execution.extension import lengthen
-from rlexp.app.execution.import_permission import foreign_modules
 from rlexp.app.execution.memory_plan import memory_of
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.cli.plans import checkpoint_lines

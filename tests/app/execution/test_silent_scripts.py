@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import typed
 
-from rlexp.app.execution.silent_scripts import script_without_rlexp, silent_script
+from rlexp.app.execution.scripts.silent_scripts import script_without_rlexp, silent_script
 
 SILENT = """
 import os

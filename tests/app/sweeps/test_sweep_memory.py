@@ -9,8 +9,9 @@ from finished_runs import study
 from quick_parts import quick_parts
 
 from rlexp.app.commands.train.sweep import SweepOptions, sweep
-from rlexp.app.execution import compatibility, memory_plan
-from rlexp.app.execution.compatibility import EnvironmentSpaces
+from rlexp.app.execution import memory_plan
+from rlexp.app.execution.checks import compatibility
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.observer import SilentObserver
 from rlexp.app.plans import SweepOutline
 from rlexp.errors import ConfigError

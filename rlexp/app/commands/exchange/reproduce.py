@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import rlexp
-from rlexp.app.execution.import_permission import check_imports, foreign_modules
+from rlexp.app.execution.checks.import_permission import check_imports, foreign_modules
 from rlexp.app.execution.signals import STOP_SIGNALS, Signals
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run

@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from rlexp.app.execution.ablated_configurations import Change, Endpoints, tied_keys
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.configuration_words import words_of
-from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.execution.request import read_configurations
 from rlexp.app.reading.imported import refuse_imported
 from rlexp.app.reading.older_schema import refuse_older

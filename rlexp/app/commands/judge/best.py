@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlexp.app.commands.judge.best_front import FrontOfSweep, front_of_sweep
 from rlexp.app.data_frames import data_frame
+from rlexp.app.execution.checks.import_permission import check_imports, permission_for
 from rlexp.app.execution.configuration_words import (
     MANY,
     ConfigurationWords,
     sections_of,
     value_at,
 )
-from rlexp.app.execution.import_permission import check_imports, permission_for
 from rlexp.app.reading.imported import is_ask_and_tell
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.results import Displayed, NextCommand, Schema

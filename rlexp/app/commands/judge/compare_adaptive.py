@@ -23,7 +23,7 @@ from rlexp.app.comparison.sequential import (
     restart_design,
     warnings_of_restart,
 )
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.imported import refuse_imported

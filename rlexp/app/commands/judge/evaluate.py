@@ -17,7 +17,7 @@ from rlexp.app.evaluation.playback import (
     check_archives,
     find_policy,
 )
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import settings_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlexp.app.execution.import_permission import permission_for
+from rlexp.app.execution.checks.import_permission import permission_for
 from rlexp.app.execution.registered_request import execution_words, protocol_command
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.verdict_reach import missing_reach

@@ -14,8 +14,8 @@ from rlexp.app.comparison.sequential import (
     record_look,
 )
 from rlexp.app.execution.checkpoints import drift_command
-from rlexp.app.execution.compatibility import EnvironmentSpaces, check_compatibility
-from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.device_check import check_devices
 from rlexp.app.execution.launch import launch_experiment, make_run_plan
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.preparation import find_checked_costs

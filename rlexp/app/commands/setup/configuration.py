@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.execution.compatibility import check_compatibility
-from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.checks.compatibility import check_compatibility
+from rlexp.app.execution.checks.device_check import check_devices
 from rlexp.app.execution.request import read_configurations, read_request
 from rlexp.app.results import Schema
 from rlexp.app.sweeps.retrain import SweepTrial, words_to_show

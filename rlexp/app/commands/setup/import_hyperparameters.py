@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.execution.compatibility import check_compatibility
+from rlexp.app.execution.checks.compatibility import check_compatibility
 from rlexp.app.execution.request import configuration_of
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace

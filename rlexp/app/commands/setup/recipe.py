@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.execution.recipe_environments import RecipeEnvironment
+from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.config_files import options

@@ -13,6 +13,7 @@ from rlexp.app.commands.train.recorded_requests import (
 from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.data_frames import data_frame
 from rlexp.app.execution.checkpoints import drift_command
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.extension import (
     FinishedRun,
     LongerConfiguration,
@@ -21,7 +22,6 @@ from rlexp.app.execution.extension import (
     parent_experiment,
     parent_of,
 )
-from rlexp.app.execution.import_permission import check_imports
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.request import RunRequest
 from rlexp.app.reading.experiment_scan import ExperimentScan
 from rlexp.app.reading.imported import refuse_imported

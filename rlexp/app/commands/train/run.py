@@ -271,7 +271,7 @@ def _prepare(
 ) -> "Prepared":
     """Check a plan; return it with what its runs cost."""
     # A command that has nothing to run does without these imports.
-    from rlexp.app.execution.device_check import check_devices
+    from rlexp.app.execution.checks.device_check import check_devices
     from rlexp.app.execution.preparation import prepare
     from rlexp.app.execution.prior_data import check_prior_data
     from rlexp.app.execution.starting_policy import check_policies

@@ -11,7 +11,7 @@ from rlexp.app.data_frames import DataRow, data_frame
 from rlexp.app.execution.checkpoints import (
     drift_command,
 )
-from rlexp.app.execution.device_check import check_devices
+from rlexp.app.execution.checks.device_check import check_devices
 from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rlexp.app.execution import launch_settings
-from rlexp.app.execution.import_permission import check_imports
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.launch_settings import claim_run
 from rlexp.app.execution.signals import Signals, collect_signals
 from rlexp.app.observer import Observer

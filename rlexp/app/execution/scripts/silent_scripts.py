@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlexp.app.execution import script_imports
+from rlexp.app.execution.scripts import script_imports
 
 PLACEHOLDERS = ("{results}", "{configuration}", "{folder}")
 """Placeholders of a command, which stand for the files of a run."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import RECIPES_FOLDER, External, files_named
-from rlexp.app.execution.failure_lines import failure_line
-from rlexp.app.execution.recipe_environments import RecipeEnvironment, clean_variables
-from rlexp.app.execution.silent_scripts import script_without_rlexp, silent_script
+from rlexp.app.execution.scripts.failure_lines import failure_line
+from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment, clean_variables
+from rlexp.app.execution.scripts.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments, shown_name
-from rlexp.app.execution.callback_checks import check_callbacks, refuse_callbacks
-from rlexp.app.execution.external import check_external
-from rlexp.app.execution.replay_checks import check_algorithm, refuse_replay_of_script
-from rlexp.app.execution.score_measures import (
+from rlexp.app.execution.checks.callback_checks import check_callbacks, refuse_callbacks
+from rlexp.app.execution.checks.replay_checks import check_algorithm, refuse_replay_of_script
+from rlexp.app.execution.checks.score_measures import (
     check_reported,
     measures_of_an_episode,
     uncertain_measures,
 )
+from rlexp.app.execution.scripts.external import check_external
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import LearningPlugIns, PlugIns, build
 from rlexp.environments import Environment, Vector

@@ -1,0 +1,1 @@
+"""Runs of training scripts: their checks, their virtual environments, and their execution."""
