@@ -172,20 +172,35 @@ def collect_evidence(
             )
         ]
         compared = examined.result()
-    evidence = Evidence(
+    evidence = _assembled(
+        scans, chosen, members, compared if integrity else None, workspace, importance=importance
+    )
+    registered = with_protocols(evidence, workspace.layout)
+    return with_looks(registered, workspace.layout, enter=enter)
+
+
+def _assembled(
+    scans: Mapping[str, ExperimentScan],
+    chosen: Phase,
+    members: Sequence[PlannedRun],
+    compared: tuple[Integrity, ...] | None,
+    workspace: Workspace,
+    *,
+    importance: bool,
+) -> Evidence:
+    """The evidence of the runs of one phase; without a comparison with ledgers, `compared` is None."""
+    return Evidence(
         phase=chosen,
         experiments=tuple(s.experiment for s in scans.values() if s.experiment),
         members=tuple(_ordered(_unambiguously_labelled(members))),
         left_out=_left_out(scans, chosen),
-        problems=tuple(_problems(scans, compared=integrity)),
+        problems=tuple(_problems(scans, compared=compared is not None)),
         folders={n: str(s.paths.folder) for n, s in scans.items()},
         sweeps=tuple(_sweeps(scans, workspace, with_importance=importance)),
-        integrity=compared,
+        integrity=compared or (),
         running=_running(scans),
         ablations=tuple(_ablations(scans)),
     )
-    registered = with_protocols(evidence, workspace.layout)
-    return with_looks(registered, workspace.layout, enter=enter)
 
 
 def _unambiguously_labelled(members: Sequence[PlannedRun]) -> list[PlannedRun]:

@@ -23,7 +23,7 @@ from rlexp.tuners.population import Population
 
 
 @runtime_checkable
-class PopulationTuner(Protocol):
+class TunesPopulations(Protocol):
     """A tuner whose trials are parts of the trainings of a population."""
 
     def members(self, steps: int) -> Population:
@@ -43,7 +43,7 @@ def population_of(tuner: Mapping[str, Any], steps: int, workspace: Workspace) ->
         ConfigError: The generations do not divide the steps.
     """
     built = build(tuner, "tuner", workspace.allowed)
-    return built.members(steps) if isinstance(built, PopulationTuner) else None
+    return built.members(steps) if isinstance(built, TunesPopulations) else None
 
 
 def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> None:

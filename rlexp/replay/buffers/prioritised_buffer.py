@@ -7,7 +7,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlexp.replay.buffers.prioritised_drawing import Minibatch, PrioritisedDrawing
+from rlexp.replay.buffers.prioritised_drawing import DrawnMinibatch, PrioritisedDrawing
 from rlexp.replay.buffers.priority_tree import Positions, PriorityTree
 
 
@@ -37,7 +37,7 @@ class _ByPriority(ReplayBuffer):
         positions, weights = self.drawing.draw(batch_size, self.stored)
         samples = self.transitions_at(positions, env)
         column = self.to_torch(weights.astype(np.float32).reshape(-1, 1))
-        self.drawing.awaited = Minibatch(samples, positions, column)
+        self.drawing.awaited = DrawnMinibatch(samples, positions, column)
         return samples
 
     def transitions_at(self, positions: Positions, env: VecNormalize | None) -> Any:

@@ -14,7 +14,7 @@ from rlexp.replay.buffers.priority_tree import Numbers, Positions, PriorityTree
 
 
 @dataclass(slots=True)
-class Minibatch:
+class DrawnMinibatch:
     """The minibatch whose errors are awaited.
 
     Attributes:
@@ -55,7 +55,7 @@ class PrioritisedDrawing:
     tree: PriorityTree
     largest: float = 1.0
     progress: Callable[[], float] = field(default=from_start)
-    awaited: Minibatch | None = None
+    awaited: DrawnMinibatch | None = None
 
     def enter(self, positions: Positions) -> None:
         """Give new transitions the largest priority, so that each is soon drawn (algorithm 1, line 6)."""
