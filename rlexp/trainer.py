@@ -48,6 +48,8 @@ class Trainer:
     configuration: Mapping[str, Any]
     results: Path
     _evaluations: int = field(default=0)
+    _asked: bool = field(default=False)
+    _saved: int = field(default=0)
 
     @classmethod
     def of_run(cls) -> "Trainer":
@@ -97,7 +99,9 @@ class Trainer:
 
     def report(self, step: int, **metrics: float) -> None:
         """Report metrics of the learner; without any, the line is a sign of life."""
-        self._write(step, **({"metrics": metrics} if metrics else {}))
+        # JSON holds no numbers of NumPy, PyTorch or JAX.
+        numbers = {name: float(value) for name, value in metrics.items()}
+        self._write(step, **({"metrics": numbers} if numbers else {}))
 
     def evaluated(
         self,
@@ -121,7 +125,10 @@ class Trainer:
         if lengths is not None:
             line["lengths"] = [int(length) for length in lengths]
         if measures:
-            line["measures"] = {name: list(values) for name, values in measures.items()}
+            line["measures"] = {
+                name: [None if value is None else float(value) for value in values]
+                for name, values in measures.items()
+            }
         self._write(step, **line, **({"final": True} if final else {}))
 
     def evaluate(
@@ -157,32 +164,50 @@ class Trainer:
 
     def is_due(self, step: int) -> bool:
         """Whether an evaluation during training is due at `step`, since the last time this was asked."""
-        every = self.configuration["budget"]["evaluation_every"]
-        if not every or step // every <= self._evaluations or step >= self.steps:
+        self._asked = True
+        if not self._is_missing(step):
             return False
-        self._evaluations = step // every
+        self._evaluations = step // self.configuration["budget"]["evaluation_every"]
         return True
+
+    def _is_missing(self, step: int) -> bool:
+        """Whether an evaluation during training was due by `step`, and nobody asked for it yet."""
+        every = self.configuration["budget"]["evaluation_every"]
+        return bool(every) and step // every > self._evaluations and step < self.steps
 
     def checkpoint(self, step: int, save: Callable[[Path], Any]) -> None:
         """Save the state of the trainer, so that a killed run continues from it.
 
-        A kill at any moment leaves the checkpoint before this one or this one, complete.
+        A kill at any moment leaves the checkpoint before this one or this one, complete. Evaluations that
+        are due come first: the next attempt counts those until `step` as played.
 
         Args:
             step: Steps of the training so far.
-            save: Writes the state into the path that it is given.
+            save: Writes the state into the path that it is given; it may add an ending to the path.
+
+        Raises:
+            RuntimeError: An evaluation is due at this step, or `save` wrote nothing.
         """
-        path = self.folder / f"checkpoint-{self.attempt}-{step}"
+        if self._asked and self._is_missing(step):
+            raise RuntimeError(
+                f"an evaluation is due at step {step}: play it (is_due, evaluate) before the checkpoint"
+            )
+        earlier = list(self.folder.glob("checkpoint-*"))
+        # A name that nothing had before: what an earlier record names stays complete.
+        self._saved += 1
+        path = self.folder / f"checkpoint-{self.attempt}-{step}-{self._saved}"
         save(path)
-        record = {"path": path.name, "step": step, "attempt": self.attempt}
+        written = [path] if path.exists() else sorted(self.folder.glob(f"{path.name}.*"))
+        if not written:
+            raise RuntimeError(f"the function wrote nothing into {path}")
+        record = {"path": written[0].name, "step": step, "attempt": self.attempt}
         temporary = self.folder / f"{CHECKPOINT}.new"
         temporary.write_text(json.dumps(record))
         # The results first: a checkpoint must not be of a step of which nothing is recorded.
         self._write(step)
         temporary.replace(self.folder / CHECKPOINT)
-        for other in self.folder.glob("checkpoint-*"):
-            if other != path:
-                _remove(other)
+        for other in earlier:
+            _remove(other)
 
     def restored(self) -> SavedStep | None:
         """The checkpoint from which this attempt continues, or None to train from the first step.

@@ -14,6 +14,9 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from rlexp.trainer import Trainer
 
+FEWEST_STEPS = 1_000
+"""Steps between two reports of logged values."""
+
 
 class Reporter(BaseCallback):
     """Reports the logged values, and plays the evaluations that are due."""
@@ -21,6 +24,7 @@ class Reporter(BaseCallback):
     def __init__(self, run: Trainer) -> None:
         super().__init__()
         self.run = run
+        self.reported = 0
 
     def _on_step(self) -> bool:
         if self.run.is_due(self.num_timesteps):
@@ -28,6 +32,10 @@ class Reporter(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
+        # Off-policy algorithms end a rollout after each step.
+        if self.num_timesteps - self.reported < FEWEST_STEPS:
+            return
+        self.reported = self.num_timesteps
         values: Any = self.logger.name_to_value
         numbers = {
             key: float(value) for key, value in values.items() if not isinstance(value, str)

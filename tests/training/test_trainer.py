@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -91,7 +91,47 @@ def test_a_killed_script_continues_from_its_last_complete_checkpoint(tmp_path: P
     assert lines_of(second) == [{"step": 60, "continues": 1}]
     assert not second.is_due(60), "the evaluation at 50 is recorded already"
     second.checkpoint(80, lambda path: path.write_text("eighty"))
-    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2-80"]
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2-80-1"]
+
+
+class Number:
+    """A number that JSON cannot hold, as those of NumPy."""
+
+    def __float__(self) -> float:
+        return 0.5
+
+
+def test_numbers_of_other_libraries_are_reported(tmp_path: Path) -> None:
+    """Metrics and measures become plain numbers."""
+    run, number = run_of(tmp_path), cast("float", Number())
+    run.report(10, loss=number)
+    run.evaluated(50, [number], success=[number, None])
+    first, second = lines_of(run)
+    assert {"loss": 0.5} == first["metrics"]
+    assert ([0.5], {"success": [0.5, None]}) == (second["returns"], second["measures"])
+
+
+def test_a_checkpoint_may_get_an_ending(tmp_path: Path) -> None:
+    """A library that adds an ending to the path leaves a checkpoint that can be read."""
+    run = run_of(tmp_path)
+    for content in ("first", "second"):
+        run.checkpoint(
+            30, lambda path, text=content: path.with_name(f"{path.name}.zip").write_text(text)
+        )
+    saved = run_of(tmp_path, attempt=2).restored()
+    assert saved is not None
+    assert "second" == saved.path.read_text()
+    assert [saved.path] == list(tmp_path.glob("checkpoint-*"))
+
+
+def test_an_evaluation_comes_before_the_checkpoint_of_its_step(tmp_path: Path) -> None:
+    """A checkpoint that would count an evaluation as played is refused."""
+    run = run_of(tmp_path)
+    assert not run.is_due(40)
+    with pytest.raises(RuntimeError, match="an evaluation is due at step 60"):
+        run.checkpoint(60, lambda path: path.write_text("x"))
+    assert run.is_due(60)
+    run.checkpoint(60, lambda path: path.write_text("x"))
 
 
 def test_a_script_that_is_started_by_hand_is_told_how_to_start(
