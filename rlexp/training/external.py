@@ -167,8 +167,34 @@ def _ended(
 
 def _follow(script: Script, results: Results, budget: Budget, listener: Listener) -> None:
     """Start a script, and emit the events of its results and its event files until it has ended."""
-    tail, kills, code = Tail(script.results), script.memory_kills(), None
+    tail, kills = Tail(script.results), script.memory_kills()
     final: list[Evaluated] = []
+    try:
+        code = _follow_process(script, results, budget, listener, tail, final)
+    except Stopped as stopped:
+        if stopped.request.ending is Ending.INTERRUPTED:
+            # What the script wrote before it ended counts for the attempt that continues.
+            with suppress(ScriptFault):
+                for line in tail.read():
+                    _emit_line(results.read(line), final, listener)
+        raise
+    for event in final:
+        listener.emit(event)
+    if code:
+        raise _died(code, script, by_kernel=script.memory_kills() > kills)
+    results.check_whole()
+
+
+def _follow_process(
+    script: Script,
+    results: Results,
+    budget: Budget,
+    listener: Listener,
+    tail: Tail,
+    final: list[Evaluated],
+) -> int:
+    """Start a script and emit its events until it has ended; returns its exit code."""
+    code = None
     with _started(script) as process:
         listener.beat(0)
         while code is None:
@@ -184,13 +210,10 @@ def _follow(script: Script, results: Results, budget: Budget, listener: Listener
             # After the final evaluation the result is complete: let the script end by itself.
             if (request := listener.stopping()) is not None and not results.final:
                 raise Stopped(request)
-            if budget.timeout is not None and listener.elapsed() > budget.timeout:
+            elapsed = results.earlier_seconds + listener.elapsed()
+            if budget.timeout is not None and elapsed > budget.timeout:
                 raise TimedOut
-    for event in final:
-        listener.emit(event)
-    if code:
-        raise _died(code, script, by_kernel=script.memory_kills() > kills)
-    results.check_whole()
+    return code
 
 
 def _emit_line(events: Sequence[ScriptEvent], final: list[Evaluated], listener: Listener) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,12 @@ class EarlierAttempt:
     Attributes:
         moments: Steps of its events with the seconds of training until then, in order.
         evaluations: Steps of its evaluations during training, of those it continued from included.
+        unrecorded: Evaluations in its results file that its journal lacks: it was killed before they were read.
     """
 
     moments: Sequence[tuple[int, float]]
     evaluations: Sequence[int]
+    unrecorded: Sequence[Evaluated] = ()
 
     def seconds_until(self, step: int) -> float:
         """Seconds of training until the last event up to `step`."""
@@ -130,10 +133,10 @@ class Results:
         entry = self._parsed(line)
         if self.final:
             raise self._fault("no line may follow the final evaluation")
-        self.step = self._checked_step(entry.get("step"))
+        self.step = self.checked_step(entry.get("step"))
         events: list[ScriptEvent] = []
         if CONTINUES in entry:
-            events.append(self._continued(entry[CONTINUES]))
+            events += self._continued(entry[CONTINUES])
         if "metrics" in entry:
             metrics = self._numbers(entry["metrics"], "metrics")
             events.append(Measured(time=self.now(), step=self.step, metrics=metrics))
@@ -143,8 +146,8 @@ class Results:
             raise self._fault(f"{orphans[0]} needs returns in the same line")
         return events
 
-    def _continued(self, number: Any) -> Continued:
-        """Take over what the attempt `number` recorded up to the step of this line."""
+    def _continued(self, number: Any) -> list[ScriptEvent]:
+        """Take over what the attempt `number` recorded or wrote up to the step of this line."""
         if self._number != 1:
             raise self._fault(f"{CONTINUES} belongs in the first line")
         earlier = self.earlier.get(number) if type(number) is int else None
@@ -153,9 +156,11 @@ class Results:
             raise self._fault(
                 f"{CONTINUES}={number!r} is no earlier attempt of this run (there are: {allowed})"
             )
+        unrecorded = [event for event in earlier.unrecorded if event.step <= self.step]
         self.evaluations = [step for step in earlier.evaluations if step <= self.step]
+        self.evaluations += [event.step for event in unrecorded]
         self.earlier_seconds = earlier.seconds_until(self.step)
-        return Continued(time=self.now(), step=self.step, attempt=number)
+        return [Continued(time=self.now(), step=self.step, attempt=number), *unrecorded]
 
     def check_whole(self) -> None:
         """Refuse results without the evaluations that the score needs.
@@ -190,7 +195,8 @@ class Results:
                 )
         return entry
 
-    def _checked_step(self, step: Any) -> int:
+    def checked_step(self, step: Any) -> int:
+        """The step of a line; refuses one that goes back or is far beyond the budget."""
         if type(step) is not int or step < 0:
             raise self._fault(f"step={step!r} is no number of environment steps")
         if step < self.step:
@@ -295,3 +301,20 @@ def _is_number(value: Any) -> bool:
 def _quoted(line: bytes) -> str:
     text = line.decode(errors="replace").strip()
     return repr(text if len(text) <= 80 else f"{text[:80]}…")
+
+
+def evaluations_in(path: Path, budget: Budget, now: Callable[[], float]) -> list[Evaluated]:
+    """The evaluations during training in the results file of an attempt that was killed, in order.
+
+    The last line may be cut, and what follows an invalid line does not count.
+    """
+    results, evaluations = Results(budget, now), list[Evaluated]()
+    with suppress(ScriptFault):
+        for line in Tail(path).read():
+            entry = json.loads(line) if CONTINUES.encode() in line else None
+            if isinstance(entry, Mapping) and CONTINUES in entry:
+                # Which attempt it continued is known from its journal.
+                results.step = results.checked_step(entry.get("step"))
+                continue
+            evaluations += [e for e in results.read(line) if isinstance(e, Evaluated)]
+    return [event for event in evaluations if not event.final]

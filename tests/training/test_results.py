@@ -10,7 +10,14 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
+from rlexp.training.script_results import (
+    EarlierAttempt,
+    Results,
+    ScriptEvent,
+    ScriptFault,
+    Tail,
+    evaluations_in,
+)
 
 
 def results(score: Any = "final") -> Results:
@@ -207,3 +214,22 @@ def test_a_script_without_permission_to_continue_is_told_the_setting() -> None:
     """Where algorithm.continues is false, there is no earlier attempt to name."""
     with pytest.raises(ScriptFault, match=r"set algorithm\.continues=true"):
         continued({"step": 60, "continues": 1}, earlier={})
+
+
+def test_an_evaluation_that_a_killed_process_did_not_read_is_not_lost(tmp_path: Path) -> None:
+    """The next attempt records the evaluations until its checkpoint that only the file holds."""
+    path = tmp_path / "results.jsonl"
+    lines = [
+        {"step": 20, "continues": 1},
+        {"step": 50, "returns": [3]},
+        {"step": 80, "returns": [4]},
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"step": 90, "ret')
+    written = evaluations_in(path, results().budget, lambda: 7.0)
+    assert [50, 80] == [event.step for event in written]
+    earlier = {1: EarlierAttempt(moments=(), evaluations=(), unrecorded=tuple(written))}
+    reader = results("auc")
+    reader.earlier = earlier
+    events = reader.read(json.dumps({"step": 60, "continues": 1}).encode())
+    assert ["Continued", "Evaluated"] == [type(event).__name__ for event in events]
+    assert [50] == reader.evaluations

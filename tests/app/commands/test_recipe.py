@@ -103,8 +103,19 @@ def test_a_library_that_cannot_be_had_is_named(workspace: Workspace) -> None:
     environment = RecipeEnvironment("b", ["no-such-trainer==1"])
     with pytest.raises(ConfigError, match="no-such-trainer==1"):
         environment.install()
+    with pytest.raises(ConfigError, match="write these requirements into conf/algorithm/recipe"):
+        api.run("algorithm=recipe/small", {"algorithm.requirements": ["no-such-trainer==1"]})
     assert not environment.is_installed
     assert [] == [*environment.folder.parent.glob("*")]
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be made is one line, with the variable that names another."""
+    monkeypatch.setenv("RLEXP_HOME", "/proc/nowhere")
+    with pytest.raises(ConfigError, match="RLEXP_HOME=FOLDER names another place"):
+        install_recipe("small", workspace)
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest(workspace: Workspace) -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,14 @@ from rlexp.app.execution.scripts.failure_lines import failure_line
 from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment, clean_variables
 from rlexp.app.execution.scripts.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
+from rlexp.config.config_files import group_options
+from rlexp.config.option_lookup import read_option
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.exchange.event_tail import EventFilesTail
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.executors.memory import out_of_memory_kills
+from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded, RunStarted
@@ -23,7 +27,7 @@ from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_attempts
 from rlexp.training import Listener
 from rlexp.training.external import Script, script_configuration, train_by_script
-from rlexp.training.script_results import EarlierAttempt
+from rlexp.training.script_results import EarlierAttempt, evaluations_in
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
@@ -43,10 +47,20 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
-    if (environment := recipe_environment(algorithm)) is not None:
-        environment.check()
+    if algorithm.requirements is not None:
+        name = _recipe_with(algorithm.requirements, workspace.folder)
+        RecipeEnvironment(name, algorithm.requirements).check()
         return
     _check_reports(algorithm.command)
+
+
+def _recipe_with(requirements: Sequence[str], folder: Path) -> str:
+    """The name of the first recipe with these requirements; empty without any."""
+    for option in group_options("algorithm", folder):
+        part = read_option("algorithm", option, folder)
+        if sorted(part.get("requirements") or ()) == sorted(requirements):
+            return option.removeprefix("recipe/")
+    return ""
 
 
 def recipe_environment(algorithm: External) -> RecipeEnvironment | None:
@@ -117,7 +131,9 @@ def train_external(
     # Absolute, because the script may change its current folder.
     task, folder = training.environment.task, attempt.folder.absolute()
     script_paths = AttemptPaths(folder)
-    earlier = _take_over(script_paths) if algorithm.continues else {}
+    earlier = (
+        _take_over(script_paths, training.budget, listener.now) if algorithm.continues else {}
+    )
     recipe = recipe_environment(algorithm)
     values = {
         "attempt": str(script_paths.number),
@@ -159,7 +175,9 @@ def train_external(
     return train_by_script(script, training.budget, listener, algorithm.check_files)
 
 
-def _take_over(paths: AttemptPaths) -> dict[int, EarlierAttempt]:
+def _take_over(
+    paths: AttemptPaths, budget: Budget, now: Callable[[], float]
+) -> dict[int, EarlierAttempt]:
     """Give an attempt the folder that the last attempt's script wrote, and what earlier ones recorded.
 
     The folder is moved, not shared: the script of an attempt that was taken for dead loses its paths,
@@ -174,7 +192,11 @@ def _take_over(paths: AttemptPaths) -> dict[int, EarlierAttempt]:
     earlier: dict[int, EarlierAttempt] = {}
     for stored in read_attempts(run, measurements=True):
         if stored.paths.number < paths.number:
-            earlier[stored.paths.number] = _recorded(stored.events, earlier)
+            recorded = _recorded(stored.events, earlier)
+            # A process that was killed has not read the last lines of its script.
+            written = evaluations_in(stored.paths.results, budget, now)
+            missing = tuple(e for e in written if e.step not in recorded.evaluations)
+            earlier[stored.paths.number] = replace(recorded, unrecorded=missing)
     return earlier
 
 

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import psutil
+
 from rlexp.errors import ConfigError
 from rlexp.store.layout import cache_folder
 
 READY = "ready.json"
 """File of a complete environment: its requirements and all packages with their versions."""
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[3]
 """The package of rlexp, whose helper `rlexp.trainer` scripts import."""
+UNNAMED = "write these requirements into conf/algorithm/recipe/NAME.yaml, and then type rlexp recipe NAME"
+"""What to do where no recipe has the requirements."""
 LAST_LINES = 3
 """Lines of a failed installation that are shown."""
 LONGEST_ANSWER = 60.0
@@ -28,7 +32,7 @@ class RecipeEnvironment:
     """The virtual environment for a list of requirements.
 
     Attributes:
-        name: The name of the recipe, for messages.
+        name: The name of the recipe with these requirements, for messages; empty if none has them.
         requirements: The packages, with versions.
     """
 
@@ -38,7 +42,8 @@ class RecipeEnvironment:
     @property
     def folder(self) -> Path:
         """Its folder in the user's cache; equal requirements share one."""
-        about = [sorted(self.requirements), sys.version_info[:2]]
+        # The environment links to this package of rlexp.
+        about = [sorted(self.requirements), sys.version_info[:2], str(PACKAGE)]
         return cache_folder() / "recipes" / sha256(json.dumps(about).encode()).hexdigest()[:16]
 
     @property
@@ -68,10 +73,10 @@ class RecipeEnvironment:
         command = f"rlexp recipe {self.name}"
         if not self.is_installed:
             raise ConfigError(
-                f"algorithm=recipe/{self.name} needs {', '.join(self.requirements)} in a virtual "
-                f"environment of its own: {command}",
+                f"the script needs {', '.join(self.requirements)} in a virtual environment of its "
+                f"own: {command if self.name else UNNAMED}",
                 code="missing_package",
-                command=command,
+                command=command if self.name else "rlexp recipe",
             )
         try:
             subprocess.run(
@@ -95,14 +100,35 @@ class RecipeEnvironment:
             return
         # Built beside its place: a killed installation never looks like a complete one.
         building = self.folder.with_name(f"{self.folder.name}.{os.getpid()}")
-        shutil.rmtree(building, ignore_errors=True)
-        building.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_abandoned()
             self._build(building)
-            shutil.rmtree(self.folder, ignore_errors=True)
-            building.rename(self.folder)
+            self._put_in_place(building, again=again)
+        except OSError as error:
+            raise ConfigError(
+                f"the virtual environment of {self.name} cannot be written into "
+                f"{self.folder.parent}: {error.strerror}; RLEXP_HOME=FOLDER names another place"
+            ) from error
         finally:
             shutil.rmtree(building, ignore_errors=True)
+
+    def _remove_abandoned(self) -> None:
+        """Remove what killed installations have left."""
+        for folder in self.folder.parent.glob(f"{self.folder.name}.*"):
+            if not psutil.pid_exists(int(folder.suffix[1:])):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _put_in_place(self, building: Path, *, again: bool) -> None:
+        """Give a complete environment its name; another command may have been faster."""
+        if self.is_installed and not again:
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            building.rename(self.folder)
+        except OSError:
+            if not self.is_installed:
+                raise
 
     def _build(self, folder: Path) -> None:
         python = str(folder / "bin" / "python")
@@ -122,7 +148,9 @@ class RecipeEnvironment:
             words, capture_output=True, text=True, check=False, env=clean_variables()
         )
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            # `venv` writes its reasons to standard output.
+            text = done.stderr if done.stderr.strip() else done.stdout
+            lines = [line for line in text.splitlines() if line.strip()]
             errors = [line for line in lines if line.startswith("ERROR")] or lines[-LAST_LINES:]
             raise ConfigError(
                 f"the virtual environment of {self.name} cannot be made, "
