@@ -48,7 +48,9 @@ class PartBeside(Generic[T]):
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            # Where SIGCHLD is ignored, the system has forgotten the fork already.
+            with suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)
             self._pid = None
 
     def _received(self) -> bytes:
