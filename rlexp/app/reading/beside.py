@@ -63,6 +63,8 @@ class PartBeside(Generic[T]):
     def _forked(self) -> tuple[int | None, int | None]:
         reading, writing = os.pipe()
         command = os.getpid()
+        # A Ctrl-C right after the fork would let the fork leave the block below as a second command.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads of libraries in C, which are idle here.
@@ -71,14 +73,17 @@ class PartBeside(Generic[T]):
         except OSError:
             os.close(reading)
             os.close(writing)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return None, None
         if pid == 0:
-            # Nowhere may the fork leave this block: what follows belongs to the command.
+            # Nowhere may the fork leave this block: what follows belongs to the command. SIGINT stays
+            # blocked here: a Ctrl-C ends the command, which kills the fork.
             try:
                 os.close(reading)
                 self._send(writing, command)
             finally:
                 os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(writing)
         return pid, reading
 
