@@ -128,18 +128,23 @@ def _volume(corners: Sequence[tuple[float, ...]]) -> float:
         height = corner[-1] - below
         if height > 0:
             base = [other[:-1] for other in ordered[:count]]
-            total += height * _volume([base[position] for position in front_of(base)])
+            # An area needs no front: its dominated corners add nothing.
+            front = base if len(base[0]) == 2 else [base[k] for k in front_of(base)]
+            total += height * _volume(front)
     return total
 
 
 def _area(ordered: Sequence[tuple[float, ...]]) -> float:
     """The area of the union of rectangles between 0 and each corner; the highest corner comes first."""
     # This case is apart because fronts of one-dimensional bases took seconds for hundreds of corners.
-    total, width = 0.0, 0.0
-    for corner, below in _steps(ordered):
-        width = max(width, corner[0])
-        total += (corner[1] - below) * width
-    return total
+    rising: list[tuple[float, ...]] = []
+    for corner in ordered:
+        if not rising or corner[0] > rising[-1][0]:
+            rising.append(corner)
+    area = 0.0
+    for corner, below in _steps(rising):
+        area += (corner[1] - below) * corner[0]
+    return area
 
 
 def _steps(
