@@ -24,7 +24,7 @@ def front_finalists(
 ) -> list[WinnerCandidate]:
     """The candidates that no other candidate dominates on tuning seeds.
 
-    Of more than `plan.finalists`, those that dominate the largest volume together.
+    If there are more than `plan.finalists`, the candidates that together dominate the largest volume are kept.
 
     Args:
         ranked: The candidates, best first by the first objective.
