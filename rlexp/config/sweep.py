@@ -10,7 +10,6 @@ from rlexp.config.first_words import check_words
 from rlexp.config.matrix import as_one_cell
 from rlexp.config.parameter_entries import ParameterEntry, holds, ordered, read_entries
 from rlexp.config.search_space import default_values, fit_space, read_groups
-from rlexp.config.searched_weights import words_for_weights
 from rlexp.config.sweep_configurations import (
     Composition,
     Configurations,
@@ -216,9 +215,6 @@ def compose_sweep(name: str | None, overrides: Sequence[str], folder: Path) -> S
     tuner, pruner = (_plug_in(base, group, folder) for group in ("tuner", "pruner"))
     plan = _sweep_plan(base)
     configurations, space = _search_space(base, complete, sorted_overrides, folder)
-    fixed, plain = sorted_overrides.fixed, configurations.base.of_a_run
-    if further := words_for_weights(plain, space, plan, fixed):
-        return compose_sweep(name, [*overrides, *further], folder)
     return SweepRequest(
         plain=configurations.base.of_a_run,
         space=space,

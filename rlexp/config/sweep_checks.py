@@ -104,7 +104,7 @@ def _check_budget(request: SweepRequest, root: ValidatedSettings) -> None:
     if root.budget.stop_at is not None:
         raise ConfigError(
             "budget.stop_at ends runs at different steps, and a sweep compares trials of equal steps: leave "
-            "it out; objective=[steps_to_threshold] prefers trials that reach a return early",
+            "it out; 'sweep.objective=[score,steps_to_threshold]' prefers trials that reach a return early",
             key="budget.stop_at",
         )
     plan, steps = request.plan, root.budget.steps

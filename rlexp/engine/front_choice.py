@@ -24,7 +24,7 @@ def front_finalists(
 ) -> list[WinnerCandidate]:
     """The candidates that no other candidate dominates on tuning seeds.
 
-    Of more than `plan.finalists`, those that dominate the largest volume together.
+    If there are more than `plan.finalists`, the candidates that together dominate the largest volume are kept.
 
     Args:
         ranked: The candidates, best first by the first objective.
@@ -85,11 +85,16 @@ def hypervolumes(
     """
     volumes: list[float | None] = []
     front: list[tuple[float, ...]] = []
+    volume: float | None = None
     for merits in searched_merits(entries, question):
         if merits is not None:
             grown = [*front, merits]
-            front = [grown[position] for position in front_of(grown)]
-        volumes.append(hypervolume(front, reference) if front else None)
+            positions = front_of(grown)
+            # A trial that is not on the front changes no volume, and most trials are not.
+            if len(front) in positions:
+                front = [grown[position] for position in positions]
+                volume = hypervolume(front, reference)
+        volumes.append(volume)
     return tuple(volumes)
 
 

@@ -109,8 +109,9 @@ def _ranked_candidates(
 def finalists(ranked: Sequence[WinnerCandidate], question: SearchProblem) -> list[WinnerCandidate]:
     """The candidates that run on selection seeds: the best ones.
 
-    With several objectives in an older sweep, only candidates that no other candidate dominates: see
-    `front_finalists` for the others. In a population, the best schedule and the best fixed configuration are among them.
+    In a population, the best schedule and the best fixed configuration are among them. In an older sweep of
+    several objectives, which has no rule of choice, they are candidates that no other candidate dominates.
+    `front_finalists` gives the finalists of newer sweeps of several objectives.
     """
     if len(question.objectives.names) == 1:
         best = list(ranked[: question.plan.finalists])

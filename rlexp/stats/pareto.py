@@ -120,14 +120,31 @@ def _volume(corners: Sequence[tuple[float, ...]]) -> float:
     if len(corners) == 1:
         return prod(corners[0])
     ordered = sorted(corners, key=lambda corner: -corner[-1])
+    if len(corners[0]) == 2:
+        return _area(ordered)
     total = 0.0
     for count, (corner, below) in enumerate(_steps(ordered), start=1):
         # From here down to the next corner, the first `count` boxes reach this high.
         height = corner[-1] - below
         if height > 0:
             base = [other[:-1] for other in ordered[:count]]
-            total += height * _volume([base[position] for position in front_of(base)])
+            # An area needs no front: its dominated corners add nothing.
+            front = base if len(base[0]) == 2 else [base[k] for k in front_of(base)]
+            total += height * _volume(front)
     return total
+
+
+def _area(ordered: Sequence[tuple[float, ...]]) -> float:
+    """The area of the union of rectangles between 0 and each corner; the highest corner comes first."""
+    # This case is apart because fronts of one-dimensional bases took seconds for hundreds of corners.
+    rising: list[tuple[float, ...]] = []
+    for corner in ordered:
+        if not rising or corner[0] > rising[-1][0]:
+            rising.append(corner)
+    area = 0.0
+    for corner, below in _steps(rising):
+        area += (corner[1] - below) * corner[0]
+    return area
 
 
 def _steps(

@@ -1,6 +1,6 @@
 """Hypervolumes, subsets of fronts, reference points and even weights."""
 
-from math import fsum, isclose
+from math import fsum, isclose, prod
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna._hypervolume import compute_hypervolume
 
+from rlexp.stats import pareto
 from rlexp.stats.pareto import (
     MOST_WEIGHTS,
     by_front,
@@ -41,6 +42,47 @@ def test_the_hypervolume_is_that_of_optuna(points: list[list[float]]) -> None:
     expected = compute_hypervolume(-above, -np.array(reference)) if len(above) else 0.0
     assert isclose(expected, hypervolume(points, reference), rel_tol=1e-9)
     assert hypervolume(points[::-1], reference) == hypervolume(points, reference)
+
+
+def _sliced(corners: list[tuple[float, ...]]) -> float:
+    """The volume above 0 by slices down to one objective, with a front for each slice."""
+    front = [corners[position] for position in front_of(corners)]
+    if len(front[0]) == 1 or len(front) == 1:
+        return prod(front[0])
+    front.sort(key=lambda corner: -corner[-1])
+    heights = [*(corner[-1] for corner in front[1:]), 0.0]
+    total = 0.0
+    for count, (corner, below) in enumerate(zip(front, heights, strict=True), start=1):
+        if corner[-1] > below:
+            total += (corner[-1] - below) * _sliced([c[:-1] for c in front[:count]])
+    return total
+
+
+@pytest.mark.parametrize("objectives", [2, 3, 4])
+def test_areas_without_fronts_change_no_bit_of_a_hypervolume(objectives: int) -> None:
+    """The hypervolume equals that of slices down to one objective exactly, also with equal coordinates."""
+    generator = np.random.default_rng(3)
+    for digits in (1, 12):
+        points = generator.dirichlet(np.ones(objectives), 15).round(digits)
+        corners = [tuple(point) for point in points.tolist() if min(point) > 0]
+        assert _sliced(corners) == hypervolume(corners, [0.0] * objectives)
+
+
+def test_the_hypervolume_of_many_points_needs_no_fronts_of_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With two or three objectives, one front is computed for a hypervolume, and none for its slices."""
+    fronts: list[int] = []
+
+    def counted(values: list[tuple[float, ...]]) -> list[int]:
+        fronts.append(len(values))
+        return front_of(values)
+
+    monkeypatch.setattr(pareto, "front_of", counted)
+    for objectives in (2, 3):
+        points = np.random.default_rng(5).dirichlet(np.ones(objectives), 60)
+        hypervolume(points.tolist(), [0.0] * objectives)
+    assert [60, 60] == fronts
 
 
 @given(points_of_some_objectives)

@@ -48,7 +48,9 @@ class PartBeside(Generic[T]):
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            # Where SIGCHLD is ignored, the system has forgotten the fork already.
+            with suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)
             self._pid = None
 
     def _received(self) -> bytes:
@@ -61,6 +63,8 @@ class PartBeside(Generic[T]):
     def _forked(self) -> tuple[int | None, int | None]:
         reading, writing = os.pipe()
         command = os.getpid()
+        # A Ctrl-C right after the fork would let the fork leave the block below as a second command.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads of libraries in C, which are idle here.
@@ -69,14 +73,17 @@ class PartBeside(Generic[T]):
         except OSError:
             os.close(reading)
             os.close(writing)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return None, None
         if pid == 0:
-            # Nowhere may the fork leave this block: what follows belongs to the command.
+            # Nowhere may the fork leave this block: what follows belongs to the command. SIGINT stays
+            # blocked here: a Ctrl-C ends the command, which kills the fork.
             try:
                 os.close(reading)
                 self._send(writing, command)
             finally:
                 os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(writing)
         return pid, reading
 

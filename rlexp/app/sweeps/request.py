@@ -35,6 +35,7 @@ from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.enqueued import enqueued_parameters, guess_parameters
+from rlexp.config.searched_weights import WEIGHTS, words_for_weights
 from rlexp.config.study_file import LabelledWords, is_study_file, read_sweep_words
 from rlexp.config.sweep import SweepRequest
 from rlexp.config.sweep_checks import largest_trials
@@ -414,7 +415,41 @@ def read_sweep(name: str | None, overrides: Sequence[str], workspace: Workspace)
 
 def _requested(name: str | None, words: LabelledWords, workspace: Workspace) -> RequestedSweep:
     """The sweep of a definition and overrides."""
-    tasks = read_tasks(compose_tasks(name, words.overrides, workspace.folder), workspace)
+    requests = compose_tasks(name, words.overrides, workspace.folder)
+    if WEIGHTS in requests[0].space.keys:
+        # An error of the words as they are concerns an older sweep alone, and there is none with it.
+        with suppress(ConfigError):
+            older = _sweep_of(name, words, requests, workspace)
+            if _began_as_written(older.experiment, workspace):
+                return older
+        further = words_for_weights(requests[0], words.overrides, workspace.folder)
+        requests = compose_tasks(name, [*words.overrides, *further], workspace.folder)
+    return _sweep_of(name, words, requests, workspace)
+
+
+def _began_as_written(requested: Experiment, workspace: Workspace) -> bool:
+    """Whether a sweep over weights exists that began with the task and the score as they are written.
+
+    Newer sweeps over weights begin with `words_for_weights`. An older one goes on as it began.
+    """
+    paths = workspace.layout.experiment(requested.name)
+    if not paths.definition.exists():
+        return False
+    existing = read_experiment(paths)
+    if existing.sweep is None or WEIGHTS not in existing.sweep.space.keys:
+        return False
+    before, now = existing.default, requested.default
+    return (before.task, before.budget.score) == (now.task, now.budget.score)
+
+
+def _sweep_of(
+    name: str | None,
+    words: LabelledWords,
+    requests: Sequence[SweepRequest],
+    workspace: Workspace,
+) -> RequestedSweep:
+    """The sweep of a definition and overrides that are composed on each task."""
+    tasks = read_tasks(requests, workspace)
     first = tasks[0]
     request, root, parts = first.request, first.settings, first.parts
     _refuse_prior_data(request, first.configuration)

@@ -9,6 +9,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 from vector_environment import TRADE, WEIGHTS, open_trade
 
+from rlexp.app.sweeps import request
 from rlexp.stats.pareto import even_weights, hypervolume
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -57,6 +58,34 @@ def test_objectives_that_depend_on_the_weights_are_refused(tmp_path: Path) -> No
     answer = typed(folder, "sweep", *TRADE, *SWEEP, "budget.score=final")
     assert (2, True) == (answer.code, "budget.score=final depends on the weights" in answer.err)
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize("objective", ["score", "[return/gain,return/saving]"])
+def test_an_older_sweep_over_weights_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str
+) -> None:
+    """A sweep that began before the task got one name goes on by the same command, with its own score."""
+    folder = open_trade(tmp_path)
+    words = (
+        *(
+            *TRADE,
+            WEIGHTS,
+            f"sweep.objective={objective}",
+            "tuner=random",
+            "sweep.allocation=fixed",
+        ),
+        *("seeds.tuning=1", "seeds.selection=0", "sweep.trials=2", "experiment=old"),
+    )
+    with monkeypatch.context() as older:
+        older.setattr(request, "words_for_weights", lambda *_: [])
+        give(folder, "sweep", *words, "seeds.test=1")
+    # The test seeds may grow, and everything else is the same.
+    text = give(folder, "sweep", *words, "seeds.test=2", "--dry-run")
+    assert "already done" in text
+    assert "another definition" not in text
+    # Another name is a new sweep, which this objective does not fit.
+    answer = typed(folder, "sweep", *last_words(*words, "experiment=new"), "--dry-run")
+    assert (2 if objective == "score" else 0) == answer.code
 
 
 def test_an_objective_that_the_task_does_not_report_is_refused(tmp_path: Path) -> None:

@@ -76,6 +76,44 @@ def test_an_interrupted_command_leaves_no_fork(monkeypatch: pytest.MonkeyPatch) 
         os.kill(pids[0], 0)
 
 
+def test_a_ctrl_c_right_after_the_fork_reaches_the_command_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A SIGINT that both get between the fork and its guarded block interrupts the command, not the fork."""
+    copies, fork, command = os.pipe(), os.fork, os.getpid()
+
+    def interrupted_fork() -> int:
+        pid = fork()
+        os.kill(os.getpid(), signal.SIGINT)
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted_fork)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            PartBeside(lambda: os.write(copies[1], b"computed "), fork=True)
+    finally:
+        # A fork that left its block comes here as a second copy of this test.
+        os.write(copies[1], b"command " if os.getpid() == command else b"copy ")
+        if os.getpid() != command:
+            os._exit(1)
+    os.waitpid(-1, 0)
+    os.close(copies[1])
+    with os.fdopen(copies[0], "rb") as stream:
+        assert {b"command", b"computed"} == set(stream.read().split())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_fork_that_the_system_has_forgotten_is_no_error() -> None:
+    """Where SIGCHLD is ignored, nobody can wait for the fork, and the result counts."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        part = PartBeside(lambda: "computed", fork=True)
+        assert "computed" == part.result()
+        part.end()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_a_fork_dies_with_its_command() -> None:
     """Where the command is killed, its fork ends, and holds none of its locks any longer."""
     reading, writing = os.pipe()
