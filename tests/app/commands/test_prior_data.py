@@ -79,6 +79,18 @@ def test_transitions_are_known_by_their_digest(folder: Path) -> None:
     assert len(first.replay["source"]) == 64
 
 
+def test_the_digest_depends_on_no_checkpoint(tmp_path: Path) -> None:
+    """A ring that dropped transitions gives its newest ones, wherever checkpoints were cut."""
+    small = (*SMALL, "algorithm.buffer_size=24", "budget.keep_last=true")
+    digests = set()
+    for every in (10, 17):
+        finish(tmp_path / str(every), *small, f"budget.checkpoint_every={every}")
+        (sourced,) = request(tmp_path / str(every)).sourced
+        assert 24 == sourced.transitions.count
+        digests.add(sourced.transitions.digest)
+    assert 1 == len(digests)
+
+
 def test_a_minibatch_is_half_prior_data(folder: Path, tmp_path: Path) -> None:
     """The second half of each minibatch are transitions of the source, the first half experience."""
     # With the root of the source, experience would begin with the same transitions.
