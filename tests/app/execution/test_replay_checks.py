@@ -17,6 +17,7 @@ from rlexp.app.execution.configuration_words import words_of
 from rlexp.app.execution.extension import lengthen
 from rlexp.app.execution.memory_plan import memory_of
 from rlexp.app.execution.request import RunRequest, read_request, with_current_parts
+from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.cli.plans import checkpoint_lines
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
@@ -171,6 +172,14 @@ def test_a_replay_whose_class_moved_is_the_same_run(tmp_path: Path) -> None:
     )
     assert recorded.fingerprint == current.fingerprint
     assert (current,) == with_current_parts([recorded], [current])
+
+
+def test_a_run_without_its_experiment_keeps_replay_and_callbacks(tmp_path: Path) -> None:
+    """The configuration that is made from the definition of a run is that run's."""
+    words = ("algorithm=dqn", "replay=prioritised", "callback=dormant_ratio")
+    (spec, *_) = request(tmp_path, *words).specs()
+    paths = study(tmp_path).layout.experiment("lost").run(spec.name)
+    assert spec.fingerprint == configuration_of(paths, spec).fingerprint
 
 
 def test_a_recorded_replay_can_be_typed_again(tmp_path: Path) -> None:
