@@ -25,7 +25,7 @@ SELECTING = ("algorithm", "environment")
 TASKS = "tasks"
 """A yaml of the group `benchmark` with this key is a matrix; without it, a set of overrides."""
 ALGORITHMS = "algorithms"
-SECTIONS = ("agent", "algorithm", "environment", "callback", "budget", "compute")
+SECTIONS = ("agent", "algorithm", "environment", "callback", "replay", "budget", "compute")
 """Sections that a cell may set: those of a configuration, without those of an experiment."""
 GYMNASIUM_ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
 """Id of a Gymnasium environment, for tasks that are not options of the group `environment`."""

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -53,13 +53,13 @@ class ValidatedSettings:
     environment: dict[str, Any]
     executor: dict[str, Any]
     tracker: dict[str, Any] | list[str]
-    callback: dict[str, Any] | list[str]
     experiment: str | None
     phase: Literal["test", "tuning"]
     failures: Failures
     seeds: SeedPlan
     budget: Budget
     compute: Compute
+    callback: dict[str, Any] | list[str] = field(default_factory=dict)
     replay: dict[str, Any] | None = None
 
 
@@ -104,11 +104,12 @@ def validate(
     if root is not None and root.budget.restarts is not None:
         mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
-    # A study's conf/config.yaml from before this group existed does not choose an option of it.
+    # A study's conf/config.yaml from before these groups existed chooses no option of them.
     given = settings.get(REPLAY)
     replay = None if given is None else _build_plug_in(mistakes, given, REPLAY, allowed)
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
-    callbacks = _build_named_plug_ins(mistakes, settings.get("callback"), "callback", allowed)
+    named = settings.get("callback") or {}
+    callbacks = _build_named_plug_ins(mistakes, named, "callback", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
     every = dict(zip(PLUG_INS, parts, strict=True))

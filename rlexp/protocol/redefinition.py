@@ -96,7 +96,13 @@ def _common_part(experiment: Experiment) -> dict[str, Any]:
 
 
 def _line(difference: LeafDifference) -> str:
-    return f"{difference.path}: existing {difference.first!r}, requested {difference.second!r}"
+    existing, requested = (_value(value) for value in (difference.first, difference.second))
+    return f"{difference.path}: existing {existing}, requested {requested}"
+
+
+def _value(value: Any) -> str:
+    """A value of a definition; settings with their default may be absent from it."""
+    return "not set" if value is None else repr(value)
 
 
 def _with_names(line: str, names: Sequence[str], total: int) -> str:

@@ -63,7 +63,7 @@ def test_another_batch_is_another_configuration(
     """Runs by themselves do not count as runs of the batch: the command refuses to mix them."""
     del full
     run(folder, "full", "seeds.test=3", code=2)
-    assert "compute.batch: existing 3, requested None" in capfd.readouterr().err
+    assert "compute.batch: existing 3, requested not set" in capfd.readouterr().err
 
 
 def test_a_kill_of_a_run_harms_no_other(full: Events, folder: Path) -> None:

@@ -118,6 +118,13 @@ def test_override_without_a_matching_cell_is_refused(
     assert message in refusal(folder, "+benchmark=two", *overrides)
 
 
+def test_a_cell_sets_the_replay(tmp_path: Path) -> None:
+    """A cell may have settings of the replay that the command chooses."""
+    content = "tasks: {cartpole: {replay: {alpha: 0.9}, algorithms: {dqn: }}}"
+    settings = compose_one(write(tmp_path, content), "+benchmark=two", "replay=prioritised")
+    assert 0.9 == value_at(settings, "replay.alpha")
+
+
 def test_overrides_win_over_every_cell(folder: Path) -> None:
     """Overrides win over the settings of cells, regardless of their order."""
     result = compose(["budget.steps=7", "+benchmark=two", "agent.network=[3]"], folder)

@@ -24,6 +24,7 @@ from rlexp.app.diagnostics.repeating import CURES, Trace
 from rlexp.app.diagnostics.short_training import small_budget
 from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.environment_variables import temporary_environment
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.config.overrides import parse_overrides
@@ -32,12 +33,15 @@ from rlexp.executors import Job
 from rlexp.executors.local import Local
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import short_name
+from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.divergence import Likeness, first_divergence, likeness
 from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord, State
+from rlexp.store.policies import START_FROM
 from rlexp.store.provenance import usable_cores
 from rlexp.store.runs import read_spec
+from rlexp.text import join_names
 
 ENTRY = "rlexp.app.diagnostics.repeating:execute"
 PRELOAD = ("gymnasium", "rlexp.app.diagnostics.repeating")
@@ -227,6 +231,7 @@ def read_target(words: Sequence[str], workspace: Workspace) -> DeterminismTarget
         if is_run_name
         else _of_overrides(words, workspace)
     )
+    _refuse_foreign_beginning(spec)
     timeout = budget_overrides.get("timeout")
     return DeterminismTarget(
         spec=replace(spec, budget=small_budget(spec, budget_overrides)),
@@ -289,6 +294,25 @@ def _refuse_script(spec: RunSpec) -> None:
         raise ConfigError(
             "a training script leaves no weights to compare: use 'rlexp run', then compare with "
             "'rlexp reproduce'"
+        )
+
+
+def _refuse_foreign_beginning(spec: RunSpec) -> None:
+    """Refuse a run that needs files of its experiment, which separate trainings do not have.
+
+    Raises:
+        ConfigError: The run needs a policy or transitions of other runs.
+    """
+    needed = {
+        f"algorithm.{START_FROM}": spec.algorithm.get(START_FROM),
+        f"algorithm.{EXPERIENCE}": spec.algorithm.get(EXPERIENCE),
+        "replay=prior_data": prior_source(spec.replay),
+    }
+    if words := [word for word, value in needed.items() if value is not None]:
+        raise ConfigError(
+            "a check of determinism keeps nothing that other runs have made: leave out "
+            f"{join_names(words)}",
+            key=words[0].partition("=")[0],
         )
 
 

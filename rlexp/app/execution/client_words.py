@@ -77,7 +77,7 @@ class ComposedParts:
             agent=configuration["agent"],
             algorithm=configuration["algorithm"],
             environment=configuration["environment"],
-            callback=configuration["callback"],
+            callback=configuration.get("callback") or {},
             replay=configuration.get("replay"),
         )
 

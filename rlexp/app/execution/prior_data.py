@@ -168,17 +168,23 @@ def _stored_transitions(paths: RunPaths, copy: KeptCopy) -> PriorTransitions:
     from rlexp.training.learner_state import unpack
 
     saved = read_checkpoint(paths, copy.parent.step, run_id=copy.parent.run)
-    return PriorTransitions(dict(_joined([unpack(t.content) for t in saved.transitions()])))
+    oldest = copy.manifest.oldest
+    # The first chunk may hold rows that the buffer has dropped: where it begins depends on the time
+    # of a checkpoint.
+    return PriorTransitions(
+        dict(_joined([(max(oldest - t.begin, 0), unpack(t.content)) for t in saved.transitions()]))
+    )
 
 
-def _joined(stretches: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _joined(stretches: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:
+    """The arrays of all stretches by name, each stretch without its first rows."""
     import numpy as np
 
-    first = stretches[0]
+    _, first = stretches[0]
     for name in first:
         # The buffers of hindsight and others hold more than transitions.
         if name in NEEDED or name.split("/")[0] in {BEFORE, AFTER}:
-            whole = np.concatenate([stretch[name] for stretch in stretches])
+            whole = np.concatenate([stretch[name][dropped:] for dropped, stretch in stretches])
             yield name, whole.reshape(-1, *whole.shape[2:])
 
 

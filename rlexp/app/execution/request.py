@@ -248,7 +248,8 @@ def _callbacks(given: Any, parts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
     """The replay as JSON values; None for uniform replay, so that earlier runs keep their identity."""
-    if root.replay is None or isinstance(parts.replay, Uniform):
+    # A class that derives from uniform replay may draw otherwise.
+    if root.replay is None or type(parts.replay) is Uniform:
         return None
     return plug_in_settings(root.replay, parts.replay, "replay")
 
@@ -463,6 +464,7 @@ def with_current_parts(
             algorithm=current.algorithm,
             environment=current.environment,
             callback=current.callback,
+            replay=current.replay,
         )
         for c in existing
         for current in (requested_by_fingerprint.get(c.fingerprint, c),)

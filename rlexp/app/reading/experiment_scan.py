@@ -513,6 +513,8 @@ def _unlabelled(spec: RunSpec) -> Configuration:
         budget=Budget(**spec.budget),
         compute=Compute(**spec.compute),
         code=spec.code,
+        callback=spec.callback,
+        replay=spec.replay,
     )
 
 

@@ -11,7 +11,10 @@ from finished_runs import finish, study
 from last_words import last_words
 from quick_parts import quick_parts
 
+from rlexp.app.commands.judge.ablate import AblateRequest, ablate
+from rlexp.app.commands.judge.gate_training import words_of_experiment
 from rlexp.app.commands.order.move import move
+from rlexp.app.diagnostics.determinism import read_target
 from rlexp.app.execution.checks import compatibility
 from rlexp.app.execution.prior_data import (
     SourcedTransitions,
@@ -21,12 +24,14 @@ from rlexp.app.execution.prior_data import (
 )
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble
+from rlexp.app.observer import SilentObserver
 from rlexp.app.sweeps.request import read_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.store.prior_data import read_prior_data
+from rlexp.store.runs import write_experiment
 from rlexp.training import learner_state
 
 SMALL = (
@@ -77,6 +82,18 @@ def test_transitions_are_known_by_their_digest(folder: Path) -> None:
     assert first.id == second.id == renamed.id
     assert first.replay is not None
     assert len(first.replay["source"]) == 64
+
+
+def test_the_digest_depends_on_no_checkpoint(tmp_path: Path) -> None:
+    """A ring that dropped transitions gives its newest ones, wherever checkpoints were cut."""
+    small = (*SMALL, "algorithm.buffer_size=24", "budget.keep_last=true")
+    digests = set()
+    for every in (10, 17):
+        finish(tmp_path / str(every), *small, f"budget.checkpoint_every={every}")
+        (sourced,) = request(tmp_path / str(every)).sourced
+        assert 24 == sourced.transitions.count
+        digests.add(sourced.transitions.digest)
+    assert 1 == len(digests)
 
 
 def test_a_minibatch_is_half_prior_data(folder: Path, tmp_path: Path) -> None:
@@ -173,6 +190,19 @@ def test_what_cannot_be_used_is_refused(
     refused = refusal(folder, *words)
     assert message in refused
     assert "\n" not in refused
+
+
+def test_commands_that_cannot_carry_prior_data_refuse_it(folder: Path) -> None:
+    """Ablations, baselines of an experiment and checks of determinism say so on one line."""
+    words = tuple(last_words(*SMALL, *NEXT, *PRIOR))
+    write_experiment(study(folder).layout.experiment("next"), request(folder).experiment)
+    with pytest.raises(ConfigError, match="other runs have made: leave out replay=prior_data"):
+        read_target(words, study(folder))
+    with pytest.raises(ConfigError, match="next begins with prior data"):
+        words_of_experiment("next", study(folder))
+    asked = AblateRequest(arguments=(*SMALL, *PRIOR, "algorithm.gamma=0.9,0.99"), dry_run=True)
+    with pytest.raises(ConfigError, match="an ablation cannot begin with prior data"):
+        ablate(asked, study(folder), SilentObserver())
 
 
 def test_an_algorithm_without_a_buffer_takes_none(folder: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from finished_runs import study
 from last_words import last_words
 from quick_parts import quick_parts
+from samples import write_tree
 
 from rlexp.app.execution.checkpoints import describe_beginnings, largest_rewritten_part
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
@@ -15,7 +16,8 @@ from rlexp.app.execution.checks.import_permission import foreign_modules
 from rlexp.app.execution.configuration_words import words_of
 from rlexp.app.execution.extension import lengthen
 from rlexp.app.execution.memory_plan import memory_of
-from rlexp.app.execution.request import RunRequest, read_request
+from rlexp.app.execution.request import RunRequest, read_request, with_current_parts
+from rlexp.app.reading.experiment_scan import configuration_of
 from rlexp.cli.plans import checkpoint_lines
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
@@ -137,6 +139,47 @@ def test_uniform_replay_is_no_part_of_an_identity(tmp_path: Path) -> None:
     assert "replay" not in uniform.parts()
     other = configuration(tmp_path, *GOALS, "replay.n_sampled_goal=5")
     assert other.fingerprint != hindsight.fingerprint
+
+
+def test_a_class_that_derives_from_uniform_replay_is_recorded(tmp_path: Path) -> None:
+    """A replay of the user that derives from uniform replay is another run, not uniform replay."""
+    module = """
+from dataclasses import dataclass
+from rlexp.replay.uniform import Uniform
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine(Uniform):
+    pass
+"""
+    files = {
+        "derived_replay.py": module,
+        "conf/replay/mine.yaml": "_target_: derived_replay.Mine\n",
+    }
+    write_tree(tmp_path, files)
+    words = ("algorithm=dqn", "replay=mine")
+    asked = read_request(words, study(tmp_path, "derived_replay"))
+    replay = asked.experiment.configurations[0].replay
+    assert replay is not None
+    assert "derived_replay.Mine" == replay["_target_"]
+
+
+def test_a_replay_whose_class_moved_is_the_same_run(tmp_path: Path) -> None:
+    """A recorded configuration takes the classes of the request, that of its replay too."""
+    current = configuration(tmp_path, "algorithm=dqn", "replay=prioritised")
+    assert current.replay is not None
+    recorded = replace(
+        current, replay={**current.replay, "_target_": "rlexp.replay.former.Former"}
+    )
+    assert recorded.fingerprint == current.fingerprint
+    assert (current,) == with_current_parts([recorded], [current])
+
+
+def test_a_run_without_its_experiment_keeps_replay_and_callbacks(tmp_path: Path) -> None:
+    """The configuration that is made from the definition of a run is that run's."""
+    words = ("algorithm=dqn", "replay=prioritised", "callback=dormant_ratio")
+    (spec, *_) = request(tmp_path, *words).specs()
+    paths = study(tmp_path).layout.experiment("lost").run(spec.name)
+    assert spec.fingerprint == configuration_of(paths, spec).fingerprint
 
 
 def test_a_recorded_replay_can_be_typed_again(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import pytest
 from quick_parts import quick_parts
 from samples import write_tree
 
+from rlexp.app.execution.client_words import check_client_words
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.workspace import Workspace
+from rlexp.config.config_files import packaged_root
 from rlexp.errors import ConfigError
 from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import Layout
@@ -42,6 +44,20 @@ def refusal(folder: Path, *overrides: str) -> str:
 def labels(requested: RunRequest) -> list[str]:
     """The labels of the requested configurations."""
     return [c.label for c in requested.experiment.configurations]
+
+
+def test_an_older_config_file_of_a_study_is_read(folder: Path) -> None:
+    """A study's conf/config.yaml without callback and replay gives runs without both."""
+    packaged = (packaged_root() / "conf/config.yaml").read_text().splitlines(keepends=True)
+    older = "".join(
+        x for x in packaged if x.strip() not in {"- callback: none", "- replay: uniform"}
+    )
+    assert len(older) < len("".join(packaged))
+    default = request(folder).experiment.configurations
+    write_tree(folder, {"conf/config.yaml": older})
+    requested = request(folder)
+    assert default == requested.experiment.configurations
+    check_client_words(["algorithm=dqn"], Workspace(folder, Layout(folder / "runs"), ()))
 
 
 def test_defaults_are_five_test_seeds_of_ppo_on_cartpole(folder: Path) -> None:

@@ -43,6 +43,7 @@ from rlexp.app.execution.ablation_plan import (
     plan_path,
     with_command,
 )
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import require_minimum
 from rlexp.app.observer import Observer
 from rlexp.app.plans import RunPlan
@@ -249,6 +250,7 @@ def _read(
     named, failures, root = _experiment_settings(words, source, workspace)
     paths = workspace.layout.experiment(check_name(named))
     plan = with_command(_plan(source, request, paths, workspace), command)
+    _refuse_prior_data(plan)
     experiment = Experiment(
         name=paths.name,
         configurations=plan.configurations,
@@ -278,6 +280,20 @@ def _read(
         training = _training(source, launch, checkouts)
         launch = replace(launch, other_code=training)
     return _Ablating(request, paths, plan, experiment, design, launch)
+
+
+def _refuse_prior_data(plan: AblationPlan) -> None:
+    """Refuse trainings that begin with prior data.
+
+    Raises:
+        ConfigError: A training begins with prior data.
+    """
+    if any(prior_source(c.replay) is not None for c in plan.configurations):
+        raise ConfigError(
+            "an ablation cannot begin with prior data, which it does not keep: choose another replay, "
+            "or compare with 'rlexp run' and 'rlexp compare'",
+            key="replay",
+        )
 
 
 def _source(

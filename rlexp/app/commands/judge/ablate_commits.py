@@ -198,7 +198,8 @@ def _compose(commit: Commit, words: Sequence[str], checkouts: Checkouts) -> Comp
 def _check_supported(composed: ComposedCandidate) -> None:
     if composed.starts_from:
         raise ConfigError(
-            "algorithm.start_from begins with a policy that no commit has trained: leave it out",
+            "algorithm.start_from and replay=prior_data begin with what no commit has trained: leave "
+            "them out",
             key="algorithm.start_from",
         )
     if "command" in composed.configuration.algorithm:

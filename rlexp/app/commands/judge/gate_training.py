@@ -8,6 +8,7 @@ from pathlib import Path
 from rlexp.app.commands.train.run import RunOptions, RunOutcome, run_missing
 from rlexp.app.comparison.baseline import TUNING_SEEDS, tuning_seeds_word
 from rlexp.app.execution.configuration_words import words_of
+from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.software_versions import collect_development_code, collect_versions
 from rlexp.app.observer import Observer
@@ -211,6 +212,12 @@ def words_of_experiment(name: str, workspace: Workspace) -> tuple[str, ...]:
             f"{name} is a sweep, an extension or a comparison; a baseline has one configuration: "
             "rlexp gate --write FILE WORDS",
             key=name,
+        )
+    if prior_source(experiment.configurations[0].replay) is not None:
+        raise ConfigError(
+            f"{name} begins with prior data, whose digest no words of a baseline can name: name its run "
+            "with rlexp gate --write FILE WORDS",
+            key="replay",
         )
     entries = read_entries(paths, experiment, Phase.TUNING)
     if not entries or any(stored.record.score is None for _, stored in entries):
