@@ -1,9 +1,10 @@
 """What several callbacks refuse before anything trains."""
 
+from dataclasses import fields
 from typing import Any
 
 from rlexp.algorithms import shown_name
-from rlexp.algorithms.schedules import changeable
+from rlexp.algorithms.schedules import changeable, may_change
 from rlexp.errors import ConfigError, did_you_mean
 
 
@@ -23,9 +24,12 @@ def check_hyperparameter(key: str, name: str, algorithm: Any) -> None:
         return
     learner = shown_name(algorithm)
     value = getattr(algorithm, name, None)
-    if value is None:
+    kinds = {field.name: field.type for field in fields(algorithm)}
+    if value is None and name not in kinds:
         problem = f"{learner} has no hyperparameter {name!r}{did_you_mean(name, allowed)}"
-    elif isinstance(value, int | float | str):
+    elif value is None and may_change(kinds[name]):
+        problem = f"algorithm.{name} is null: give it a value, or choose another hyperparameter"
+    elif value is None or isinstance(value, int | float | str):
         problem = f"{name} of {learner} cannot change while a run trains"
     else:
         problem = (

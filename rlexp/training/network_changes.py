@@ -104,6 +104,7 @@ def change_network(model: BaseAlgorithm, arguments: Mapping[str, Any]) -> None:
             new[overlap] = old[overlap]
     for name in OPTIMISERS:
         _inherit_state(_attribute(before, name), _attribute(after, name), pairs)
+    _move_hooks(before, after)
     model.policy = after
     # Off-policy learners have further names for the parts of their policy.
     if hasattr(model, "_create_aliases"):
@@ -175,6 +176,19 @@ def _inherit_state(before: Any, after: Any, pairs: Sequence[Pair]) -> None:
         state = before.state.get(old)
         if state and old.shape == new.shape:
             after.state[new] = state
+
+
+def _move_hooks(before: nn.Module, after: nn.Module) -> None:
+    """Give the modules of a network the hooks of those before: prioritised replay acts by them."""
+    successors = dict(after.named_modules())
+    for name, module in before.named_modules():
+        for number, hook in module._forward_hooks.items():  # noqa: SLF001
+            if name in successors:
+                successors[name].register_forward_hook(
+                    hook,
+                    with_kwargs=number in module._forward_hooks_with_kwargs,  # noqa: SLF001
+                    always_call=number in module._forward_hooks_always_called,  # noqa: SLF001
+                )
 
 
 def _renew_statistics(model: BaseAlgorithm, pairs: Sequence[Pair]) -> None:

@@ -29,11 +29,11 @@ class NetworkGrowth:
         most_units: Largest number of units of a layer.
     """
 
-    probability: float
-    new_layer: float
-    new_units: Sequence[int]
-    most_layers: int
-    most_units: int
+    probability: float = 0.5
+    new_layer: float = 0.2
+    new_units: Sequence[int] = (16, 32, 64)
+    most_layers: int = 3
+    most_units: int = 500
 
     def grown(self, layers: Sequence[int], random: np.random.Generator) -> list[int]:
         """The hidden layers of the network after a mutation; each of them has what it had, or more.

@@ -32,26 +32,28 @@ class PBT(PopulationTuner):
         factors: By one of these factors a value of a copy is multiplied otherwise. A choice moves to
             a neighbour instead.
         growth: Probability that the network of a copy grows, where the space has `agent.network`,
-            `agent.actor` or `agent.critic`. A network is neither drawn again nor multiplied.
+            `agent.actor` or `agent.critic`. A network is neither drawn again nor multiplied. Null, here
+            and below: as `NetworkGrowth` has it.
         new_layer: Probability that it grows by a layer; otherwise a layer grows by units.
         new_units: Numbers of units that a layer grows by, one of which is drawn.
         most_layers: Largest number of hidden layers.
         most_units: Largest number of units of a layer.
         shared_replay: Whether the transitions of all members enter the replay buffers of the next
-            generation, as in SEARL.
+            generation, as in SEARL. Null: they do not.
     """
 
     identity: ClassVar = Identity("tuner", "pbt")
 
     resample: Annotated[float, Interval(ge=0, le=1)]
     factors: tuple[Factor, Factor]
-    # Sweeps that began before networks could grow do not have the following settings.
-    growth: Probability = 0.5
-    new_layer: Probability = 0.2
-    new_units: Annotated[tuple[Count, ...], Len(1)] = (16, 32, 64)
-    most_layers: Count = 3
-    most_units: Count = 500
-    shared_replay: bool = False
+    # Sweeps that began before networks could grow do not have the following settings. Null ones are not
+    # hashed, so that these sweeps keep their definition.
+    growth: Probability | None = None
+    new_layer: Probability | None = None
+    new_units: Annotated[tuple[Count, ...], Len(1)] | None = None
+    most_layers: Count | None = None
+    most_units: Count | None = None
+    shared_replay: bool | None = None
 
     def open(self, problem: Problem) -> Suggester:
         """A suggester for a problem.
@@ -62,17 +64,20 @@ class PBT(PopulationTuner):
         """
         check_problem("pbt", problem, choices=True)
         members = self.members(problem.steps)
-        return PopulationSuggester(problem, members, self.quantile, self, self.shared_replay)
+        return PopulationSuggester(problem, members, self.quantile, self, bool(self.shared_replay))
 
     @property
-    def _network_growth(self) -> NetworkGrowth:
-        return NetworkGrowth(
-            probability=self.growth,
-            new_layer=self.new_layer,
-            new_units=self.new_units,
-            most_layers=self.most_layers,
-            most_units=self.most_units,
-        )
+    def network_growth(self) -> NetworkGrowth:
+        """How networks of copies grow, with the values of null settings."""
+        given = {
+            "probability": self.growth,
+            "new_layer": self.new_layer,
+            "new_units": self.new_units,
+            "most_layers": self.most_layers,
+            "most_units": self.most_units,
+        }
+        changed: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
+        return NetworkGrowth(**changed)
 
     def explore(self, exploration: Exploration) -> dict[str, Any]:
         """The values of the copied trial, each drawn again or multiplied by a factor."""
@@ -83,7 +88,7 @@ class PBT(PopulationTuner):
 
     def _changed(self, parameter: Parameter, value: Any, random: np.random.Generator) -> Any:
         if is_network(parameter.key, value):
-            return self._network_growth.grown(value, random)
+            return self.network_growth.grown(value, random)
         domain = parameter.domain
         if random.random() < self.resample:
             return domain.from_unit(random.random())

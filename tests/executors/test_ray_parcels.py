@@ -131,19 +131,22 @@ def test_what_is_written_into_a_file_needs_what_comes_before(tmp_path: Path) -> 
 
 
 def test_baggage_is_what_a_worker_needs(tmp_path: Path) -> None:
-    """Specs, orders, journals and checkpoints are sent; logs, claims and links are not."""
+    """Specs, orders, checkpoints and what trainings begin with or receive are sent; logs and links are not."""
+    paths = ExperimentPaths(tmp_path)
+    received = [paths.policies.name, paths.prior_data.name, paths.experience.name]
     files = [
         *("experiment.json", "orders/a.json", "orders/b.json", "a/spec.json", "b/spec.json"),
         *("a/attempts/1/events.jsonl", "a/attempts/1/log.txt", "a/attempts/1/files/big"),
         *("a/checkpoints/100/manifest.json", "a/checkpoints/.12345678.200/state.npz"),
         *("a/.claim", "a/stop", "a/model.zip", "ledger.jsonl", "jobs/x.token"),
+        *(f"{folder}/digest/file" for folder in received),
     ]
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "a" / "replay").symlink_to("/")
-    paths = ExperimentPaths(tmp_path)
     assert {
         *("experiment.json", "orders/a.json", "a/spec.json", "a/attempts/1/events.jsonl"),
         "a/checkpoints/100/manifest.json",
+        *(f"{folder}/digest/file" for folder in received),
     } == {piece.name for piece in uploaded_files(paths, [paths.run("a")])}

@@ -67,6 +67,29 @@ def test_noise_that_depends_on_the_state_follows_the_network(tmp_path: Path) -> 
     check_continuation((*GSDE, *BUDGET, SIZES), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_prioritised_replay_follows_the_network(name: str, tmp_path: Path) -> None:
+    """After a change, errors still become priorities, and weights still count in the loss."""
+    words = (*CASES[name][0], *BUDGET, "replay=prioritised")
+    model: Any = assemble(spec_of(*words)).build(tmp_path)
+    drawing = model.replay_buffer.drawing
+    model.learn(80)
+    change_network(model, {"net_arch": [12, 12]})
+    before = drawing.tree.leading(80).copy()
+    model.train(gradient_steps=1, batch_size=16)
+    model.env.close()
+    assert drawing.awaited is None
+    changed = int((before != drawing.tree.leading(80)).sum())
+    assert 0 < changed <= 16
+
+
+def test_a_training_with_prioritised_replay_and_changing_networks_continues_exactly(
+    tmp_path: Path,
+) -> None:
+    """A training that is stopped before and after a change ends with the same weights and scores."""
+    check_continuation((*words_of("dqn"), "replay=prioritised"), tmp_path)
+
+
 def check_continuation(words: tuple[str, ...], folder: Path) -> None:
     """Stop a training at several steps, and compare its rest with the training that nothing stopped."""
     control, expected = shared_training(*words)

@@ -14,6 +14,7 @@ from rlexp.protocol.identity import PLUG_IN, Plain, identifying, short_name
 from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.value_schedule import is_scheduled, up_to
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.run import State
 from rlexp.store.former_names import find_renamed
@@ -24,6 +25,9 @@ from rlexp.store.runs import read_run
 KEY = f"algorithm.{START_FROM}"
 SEEN = ("normalise_observations", "normalise_rewards", "frame_stack")
 """Settings of a vector that change what a policy sees or learns from."""
+
+SIZES = ("network", "actor", "critic")
+"""Settings of an agent that hold the hidden layers of its networks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ def with_policies(
             policies[name] = _trained_policy(name, workspace)
         trained = policies[name]
         _check_phase(trained, phase)
-        _check_settings(configuration, trained)
+        check_settings(configuration, trained)
         algorithm = {**configuration.algorithm, START_FROM: trained.policy.digest}
         changed.append(replace(configuration, algorithm=algorithm))
     return tuple(changed), tuple(policies.values())
@@ -113,7 +117,7 @@ def _check_phase(trained: TrainedPolicy, phase: Phase) -> None:
         )
 
 
-def _check_settings(configuration: Configuration, trained: TrainedPolicy) -> None:
+def check_settings(configuration: Configuration, trained: TrainedPolicy) -> None:
     """Refuse a policy of another algorithm, of another agent, or that saw something else."""
     spec = trained.spec
     names = [_plug_in_name(part) for part in (spec.algorithm, configuration.algorithm)]
@@ -121,6 +125,13 @@ def _check_settings(configuration: Configuration, trained: TrainedPolicy) -> Non
         raise ConfigError(
             f"{KEY}: run {trained.name} was trained by {short_name(spec.algorithm)}, and "
             f"{short_name(configuration.algorithm)} cannot begin with its policy",
+            key=KEY,
+        )
+    agent = up_to(spec.agent, spec.budget["steps"])
+    if any(is_scheduled(agent.get(name)) for name in SIZES):
+        raise ConfigError(
+            f"{KEY}: the network of run {trained.name} changed its size while it trained, and no "
+            "training can begin with its policy: name a run whose network keeps its size",
             key=KEY,
         )
     differences = leaf_differences(identifying(spec.agent), identifying(configuration.agent))

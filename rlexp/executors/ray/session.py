@@ -48,7 +48,7 @@ def uploaded_files(experiment: ExperimentPaths, runs: Iterable[RunPaths]) -> Ite
 
 def _policies(experiment: ExperimentPaths) -> Iterator[str]:
     """The files of the policies and transitions that trainings begin with."""
-    for folder in (experiment.policies, experiment.prior_data):
+    for folder in (experiment.policies, experiment.prior_data, experiment.experience):
         if folder.is_dir():
             yield from _files(experiment.folder, folder.name)
 

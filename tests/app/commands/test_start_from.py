@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,11 @@ from rlexp.app.commands.order.move import move
 from rlexp.app.execution.checks import compatibility
 from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute
-from rlexp.app.execution.starting_policy import check_policies, keep_policies
+from rlexp.app.execution.starting_policy import (
+    check_policies,
+    check_settings,
+    keep_policies,
+)
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.records.run import RunRecord, State
 from rlexp.store.layout import RunPaths
@@ -157,6 +162,21 @@ def test_misfits_are_refused(folder: Path, words: tuple[str, ...], message: str)
         request(folder, *words)
     assert "\n" not in str(error.value)
     assert not (folder / "runs" / "next").exists()
+
+
+def test_a_run_whose_network_grew_is_refused(folder: Path) -> None:
+    """Its last network is not the first one of any training; the reason is one line, and not a shape."""
+    asked = request(folder)
+    (trained,) = asked.policies
+    grown = {"shape": "steps", "steps": [0, 16], "values": [[4], [8]]}
+    later = {**grown, "steps": [0, 10**6]}
+    (configuration,) = asked.experiment.configurations
+    for network, refused in ((grown, True), (later, False)):
+        spec = replace(trained.spec, agent={**trained.spec.agent, "network": network})
+        with pytest.raises(ConfigError) as error:
+            check_settings(configuration, replace(trained, spec=spec))
+        assert refused == ("name a run whose network keeps its size" in str(error.value))
+        assert "\n" not in str(error.value)
 
 
 def test_another_algorithm_is_refused(folder: Path) -> None:

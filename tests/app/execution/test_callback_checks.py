@@ -100,6 +100,14 @@ def users(name: str, *settings: str) -> tuple[str, ...]:
             "PPO has no hyperparameter 'gama'; did you mean 'gamma'?",
         ),
         (
+            ("callback=schedule", SCHEDULE.format("clip_range_vf: {shape: linear, initial: 1}")),
+            "algorithm.clip_range_vf is null: give it a value, or choose another hyperparameter",
+        ),
+        (
+            ("callback=schedule", SCHEDULE.format("target_kl: {shape: linear, initial: 1}")),
+            "target_kl of PPO cannot change while a run trains",
+        ),
+        (
             ("callback=schedule", SCHEDULE.format("use_sde: {shape: linear, initial: 1}")),
             "use_sde of PPO cannot change while a run trains",
         ),

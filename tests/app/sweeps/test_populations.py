@@ -18,8 +18,11 @@ from rlexp.app.sweeps.state import check_sweep_plug_ins
 from rlexp.app.sweeps.tries import read_tries
 from rlexp.app.workspace import Workspace
 from rlexp.cli.plans import sweep_plan_lines
+from rlexp.config.validate import build
 from rlexp.errors import ConfigError
+from rlexp.protocol.identity import digest, identifying
 from rlexp.store.layout import Layout
+from rlexp.tuners.network_growth import NetworkGrowth
 from rlexp.tuners.population import Population
 
 WORDS = (
@@ -156,6 +159,27 @@ def test_a_population_that_fits_is_accepted(words: tuple[str, ...], tmp_path: Pa
     """The words of the cases above are right without their mistake."""
     requested = read_sweep(None, [*WORDS, *SIZE, *words], workspace(tmp_path))
     assert requested.sweep.plan.continuation is True
+
+
+def test_sweeps_from_before_networks_could_grow_keep_their_definition(tmp_path: Path) -> None:
+    """The tuner that an older sweep recorded has the digest of today's, and grows networks the same way."""
+    older = {
+        "plug_in": {"group": "tuner", "name": "pbt", "version": 1},
+        "_target_": "rlexp.tuners.pbt.PBT",
+        "population": 4,
+        "generations": 4,
+        "quantile": 0.25,
+        "resample": 0.25,
+        "factors": [0.8, 1.2],
+        "fixed": True,
+    }
+    requested = read_sweep(None, [*WORDS, *SIZE], workspace(tmp_path))
+    definition = requested.sweep.definition()
+    assert digest(identifying(older)) == digest(definition["tuner"])
+    assert replace(requested.sweep, tuner=older).definition() == definition
+    built = [build(tuner, "tuner") for tuner in (older, requested.sweep.tuner)]
+    assert built[0] == built[1]
+    assert built[0].network_growth == NetworkGrowth()
 
 
 def test_a_plan_counts_the_parts_of_trainings(tmp_path: Path) -> None:
