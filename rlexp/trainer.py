@@ -147,7 +147,7 @@ class Trainer:
             statistics of episodes, they are taken: wrappers outside of it may change rewards.
         """
         budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
-        every = budget["evaluation_every"]
+        every = budget.get("evaluation_every")
         number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
         episodes = budget["final_episodes" if final else "evaluation_episodes"]
         # A class of environments has the methods of one.
@@ -167,12 +167,12 @@ class Trainer:
         self._asked = True
         if not self._is_missing(step):
             return False
-        self._evaluations = step // self.configuration["budget"]["evaluation_every"]
+        self._evaluations = step // self.configuration["budget"].get("evaluation_every")
         return True
 
     def _is_missing(self, step: int) -> bool:
         """Whether an evaluation during training was due by `step`, and nobody asked for it yet."""
-        every = self.configuration["budget"]["evaluation_every"]
+        every = self.configuration["budget"].get("evaluation_every")
         return bool(every) and step // every > self._evaluations and step < self.steps
 
     def checkpoint(self, step: int, save: Callable[[Path], Any]) -> None:
@@ -220,7 +220,7 @@ class Trainer:
             return None
         saved = SavedStep(self.folder / record["path"], record["step"], record["attempt"])
         self._write(saved.step, continues=saved.attempt)
-        every = self.configuration["budget"]["evaluation_every"]
+        every = self.configuration["budget"].get("evaluation_every")
         self._evaluations = saved.step // every if every else 0
         return saved
 

@@ -145,7 +145,7 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
         ),
         (
             ["algorithm=ppoo"],
-            "no algorithm=ppoo; did you mean 'ppo'? (there are: compiled_dqn, compiled_ppo,",
+            "no algorithm=ppoo; did you mean 'ppo'? (there are: compiled_ppo, crossq,",
         ),
         (["environment=cartpol"], "no environment=cartpol; did you mean 'cartpole'?"),
         (["agent=xyz"], "there is no agent=xyz (there are: cnn, linear, lstm, mlp, multi_input)"),

@@ -56,7 +56,7 @@ def test_shown_output_is_real(output: str) -> None:
 
 
 def test_tour_uses_every_command() -> None:
-    """The tour uses each command but `demo`, which the README begins with, `view` and `mcp`.
+    """The tour uses each command but `demo`, which the README begins with, `view`, `mcp` and `recipe`.
 
     `view` serves a page until Ctrl-C, and `mcp` serves until its client closes.
     """
@@ -66,7 +66,7 @@ def test_tour_uses_every_command() -> None:
 
     commands = set(getattr(get_command(app), "commands", {}))
     used = {line.split()[1] for block in blocks(TOUR, "bash tour") for line in block.splitlines()}
-    assert {"demo", "mcp", "view"} == commands - used
+    assert {"demo", "mcp", "recipe", "view"} == commands - used
     assert "rlexp demo\n" in blocks(README, "bash")
 
 

@@ -34,7 +34,7 @@ APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"compil
 
 OF_NOTEBOOKS = {"IPython"}
 """Modules that are imported only in a process that has imported them already: a notebook."""
-CANNOT_BE_DECLARED = {"brax", "gymnax"}
+CANNOT_BE_DECLARED = {"brax", "gymnax", "sbx"}
 """Modules of packages that users install for tasks of their own.
 
 gymnax excludes the version of Gymnasium that rlexp needs, so no extra can name both. Brax is maintained no more.

@@ -326,7 +326,15 @@ def test_the_command_of_a_dry_run_has_every_option(folder: Path) -> None:
 NO_RECORDS = {
     *("checkpoints", "replay", "parent", "log.txt", "model.zip", "normalisation.npz", "policies"),
     *("configuration.json", "results.jsonl", "files", "progress.bin", "stop", "scoring-orders"),
-    *("scoring-answers", "optuna.journal", "trackers", "orders", "jobs"),
+    *(
+        "scoring-answers",
+        "optuna.journal",
+        "trackers",
+        "orders",
+        "jobs",
+        "prior_data",
+        "experience",
+    ),
 }
 """Files and folders of an experiment that are in no bundle: they are large, or no record."""
 

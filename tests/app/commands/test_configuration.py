@@ -138,8 +138,10 @@ def test_definitions_of_sweeps_are_listed(tmp_path: Path) -> None:
 def test_every_option_has_a_description(group: str, tmp_path: Path) -> None:
     """Each YAML file of rlexp has a description."""
     rows = list_options(group, study(tmp_path)).rows
-    files = sorted((packaged_root() / "conf" / group).glob("*.yaml"))
-    assert [path.stem for path in files] == [row.option for row in rows]
+    folder = packaged_root() / "conf" / group
+    files = sorted(folder.rglob("*.yaml") if group == "algorithm" else folder.glob("*.yaml"))
+    names = [path.relative_to(folder).with_suffix("").as_posix() for path in files]
+    assert sorted(names) == [row.option for row in rows]
     assert [row for row in rows if len(row.description) < 10] == []
 
 

@@ -35,7 +35,11 @@ class RecipeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeListing:
-    """All recipes, by name."""
+    """All recipes, by name.
+
+    Attributes:
+        rows: A row for each recipe.
+    """
 
     schema: ClassVar[Schema] = Schema("recipes")
 
