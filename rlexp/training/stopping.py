@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from statistics import fmean
-
-from stable_baselines3.common.base_class import BaseAlgorithm
+from typing import TYPE_CHECKING
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import StopRequest
 from rlexp.training import Listener
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
 
 
 class Stopped(Exception):  # noqa: N818
@@ -37,7 +39,7 @@ class ReturnThreshold:
         self._threshold = threshold
         self._newest: object = None
 
-    def is_reached(self, model: BaseAlgorithm) -> bool:
+    def is_reached(self, model: "BaseAlgorithm") -> bool:
         """Whether as many training episodes as the library keeps have this mean return, or more."""
         episodes = model.ep_info_buffer
         if self._threshold is None or not episodes or len(episodes) < (episodes.maxlen or 1):
