@@ -102,6 +102,20 @@ def test_fresh_parameters_are_mixed_in_and_optimisers_forget(tmp_path: Path) -> 
     assert not model.policy.optimizer.state
 
 
+def test_running_statistics_begin_anew_with_all_layers(tmp_path: Path) -> None:
+    """Batch normalisation of CrossQ keeps its statistics beside kept layers, and loses them with all layers."""
+    model: Any = assemble(spec_of(*CASES["crossq"][0], *BUDGET)).build(tmp_path)
+    first = {k: v.clone() for k, v in model.policy.named_buffers()}
+    model.learn(64)
+    model.env.close()
+    trained = {k: v.clone() for k, v in model.policy.named_buffers()}
+    assert any(not torch.equal(first[k], trained[k]) for k in first)
+    renew(model, 7, keep=0.0, last_only=True)
+    assert all(torch.equal(trained[k], v) for k, v in model.policy.named_buffers())
+    renew(model, 7, keep=0.0)
+    assert all(torch.equal(first[k], v) for k, v in model.policy.named_buffers())
+
+
 SMALL = tuple(word for word in BUDGET if not word.startswith("agent."))
 NAMES = [
     name if name == "recurrent_ppo" else pytest.param(name, marks=long)
