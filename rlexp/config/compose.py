@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -30,6 +31,7 @@ from rlexp.config.overrides import (
     check_no_sweep_override,
     check_override,
     choice_texts,
+    lacking_option,
     normalise_overrides,
     parse_overrides,
     quoted,
@@ -256,17 +258,26 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[ComposedCo
         fixed, groups, values = _split_overrides(cell.overrides, folder)
         # Composing takes long: only choices of groups compose again, values are set on a copy.
         for group_choices in itertools.product(*groups):
-            config = load([*fixed, *(word for _, word in group_choices)])
-            for value_choices in itertools.product(*values):
-                settings = _apply(config, value_choices) if value_choices else resolve(config)
-                choices = tuple(
-                    split_override(word) for _, word in (*group_choices, *value_choices)
-                )
-                of = cell if cell.matrix else None
-                composed.append(ComposedConfiguration(settings, (*cell.choices, *choices), of))
+            options = [word for _, word in group_choices]
+            try:
+                config = load([*fixed, *options])
+                for value_choices in itertools.product(*values):
+                    settings = _apply(config, value_choices) if value_choices else resolve(config)
+                    words = (*options, *(word for _, word in value_choices))
+                    choices = (*cell.choices, *map(split_override, words))
+                    of = cell if cell.matrix else None
+                    composed.append(ComposedConfiguration(settings, choices, of))
+            except ConfigError as error:
+                exists = partial(_exists_with, error.key or "", fixed, load)
+                raise lacking_option(error, groups, options, exists) from error
     except ConfigError as error:
         raise error.rephrased(f"{cell.error_prefix}{error}") from error
     return composed
+
+
+def _exists_with(key: str, fixed: Sequence[str], load: Load, options: Sequence[str]) -> bool:
+    rest = [word for word in fixed if split_override(word)[0] != key]
+    return _has_key(load([*rest, *options]), key)
 
 
 def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str, Any]:

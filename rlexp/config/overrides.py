@@ -1,7 +1,8 @@
 """Overrides of the command line in Hydra's grammar: parsing, formatting and first checks."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rlexp.errors import ConfigError
@@ -185,3 +186,32 @@ def choice_texts(word: str, parsed: Any) -> list[str]:
         raise ConfigError(
             f"{word}: a grid needs a list of values: write key=first,second or key=range(…)",
         ) from error
+
+
+def lacking_option(
+    error: ConfigError,
+    groups: Sequence[Sequence[tuple[Any, str]]],
+    chosen: Sequence[str],
+    exists: Callable[[Sequence[str]], bool],
+) -> ConfigError:
+    """The error of an unknown key; if only some compared options have it, with the way to compare them.
+
+    Args:
+        error: The error.
+        groups: The compared options of each group, parsed and as words.
+        chosen: The option of each group that led to the error.
+        exists: Whether the key exists with other options.
+    """
+    key = error.key or ""
+    for choices, option in zip(groups, chosen, strict=True):
+        if error.code != "unknown_setting" or split_override(option)[0] != key.partition(".")[0]:
+            continue
+        for _, other in choices:
+            with suppress(ConfigError):
+                if exists([other if word == option else word for word in chosen]):
+                    return error.rephrased(
+                        f"unknown key {key!r}: {other} has it, and {option} does not; to compare "
+                        "options with settings of their own, give each variant of a study file its "
+                        "words: rlexp init --study"
+                    )
+    return error

@@ -28,6 +28,16 @@ def test_choices_of_a_group_make_a_grid(folder: Path) -> None:
     assert [False, True] == ["tau" in c.plain["algorithm"] for c in configurations]
 
 
+@pytest.mark.parametrize("value", ["0.5", "0.5,0.7"])
+def test_a_key_of_one_compared_option_names_the_other(folder: Path, value: str) -> None:
+    """The error says which option lacks the key, and how both are compared; a typo keeps its hint."""
+    words = ("algorithm=dqn", "replay=uniform,prioritised", f"replay.alpha={value}")
+    refused = refusal(folder, *words)
+    assert "replay=prioritised has it, and replay=uniform does not" in refused
+    assert "rlexp init --study" in refused
+    assert "did you mean" in refusal(folder, "algorithm=ppo,a2c", f"algorithm.gama={value}")
+
+
 def test_choices_of_a_value_make_a_grid(folder: Path) -> None:
     """The configurations of a grid of values differ in that value only."""
     configurations = compose(["algorithm.learning_rate=1e-3,1e-4"], folder)
