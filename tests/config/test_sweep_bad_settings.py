@@ -55,6 +55,10 @@ def folder(tmp_path: Path) -> Path:
             ["+sweep.trails=3"],
             "unknown key 'sweep.trails'; did you mean 'trials'? (there are: trials",
         ),
+        (
+            ["budget.stop_at=100"],
+            "leave it out; 'sweep.objective=[score,steps_to_threshold]' prefers",
+        ),
         (["tuner=tpee"], "there is no tuner=tpee; did you mean 'tpe'? (there are: "),
         (["pruner=nun"], "there is no pruner=nun (there are: hyperband, "),
         (["~tuner"], "a sweep needs a tuner: choose one with tuner=…"),

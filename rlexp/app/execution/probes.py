@@ -137,13 +137,9 @@ def find_costs(
         guessed, key=lambda spec: -spec.budget["steps"] * rates[spec.fingerprint].training
     )
     measured = _probe(longest_first, workers, launch, workspace)
-    results_of_probes = {key: _rates(results, load.others) for key, results in measured.items()}
-    probed = {
-        key: found_rates
-        for key, found_rates in results_of_probes.items()
-        if found_rates is not None
-    }
-    cache.store([(first[key], found_rates) for key, found_rates in probed.items()])
+    rated = {key: _rates(results, load.others) for key, results in measured.items()}
+    probed = {key: of_probe for key, of_probe in rated.items() if of_probe is not None}
+    cache.store([(first[key], of_probe) for key, of_probe in probed.items()])
     refused = {key: why for key, results in measured.items() if (why := _refusal(results))}
     for key, results in measured.items():
         if key not in probed and key not in refused:

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -199,13 +199,7 @@ def survey(
         measured: Whether what the learner of a planned run logged is read too, which is most of a
             journal; None for no run. Records in brief hold none of it.
     """
-    try:
-        experiment, problem = read_experiment(paths), None
-        experiment, planned = (
-            memory.definition(experiment) if memory else (experiment, _planned(experiment))
-        )
-    except (RlexpError, *READ_ERRORS) as error:
-        experiment, problem, planned = None, _describe_error(error, paths.folder), {}
+    experiment, planned, problem = _read_definition(paths, memory)
     catalogue = catalogue_of(paths, in_place=in_place)
     in_brief = brief and (experiment is None or experiment.sweep is None)
     from_catalogue = brief or catalogued
@@ -231,16 +225,32 @@ def survey(
         catalogue.save(complete=True)
     entered = from_catalogue and all(map(catalogue.has_entered, runs))
     runs |= _unstarted(paths, experiment, planned, runs)
-    order = {name: position for position, name in enumerate(planned)}
-    ordered = sorted(runs.values(), key=lambda f: (order.get(f.name, len(order)), f.name))
     return ExperimentScan(
         paths=paths,
         experiment=experiment,
-        runs=tuple(ordered),
+        runs=_as_planned(runs.values(), planned),
         problem=problem,
         ledger_is_broken=catalogue.records.broken,
         all_entered=entered,
     )
+
+
+def _read_definition(
+    paths: ExperimentPaths, memory: ScanMemory | None
+) -> tuple[Experiment | None, Planned, str | None]:
+    """The experiment and its planned runs, or why its definition cannot be read."""
+    try:
+        experiment = read_experiment(paths)
+        pair = memory.definition(experiment) if memory else (experiment, _planned(experiment))
+    except (RlexpError, *READ_ERRORS) as error:
+        return None, {}, _describe_error(error, paths.folder)
+    return *pair, None
+
+
+def _as_planned(runs: Iterable[ScannedRun], planned: Planned) -> tuple[ScannedRun, ...]:
+    """Runs in the order of the plan; those that are not planned come last, by name."""
+    order = {name: position for position, name in enumerate(planned)}
+    return tuple(sorted(runs, key=lambda f: (order.get(f.name, len(order)), f.name)))
 
 
 def _unstarted(
