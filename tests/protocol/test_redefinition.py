@@ -85,6 +85,14 @@ def test_a_single_configuration_is_not_named() -> None:
     assert expected == redefinition(existing, requested)
 
 
+def test_an_absent_value_is_not_set() -> None:
+    """A setting that one side lacks is shown as not set."""
+    existing = experiment(tuned("ppo", 0.9))
+    requested = experiment(configuration("ppo"))
+    expected = ["algorithm.gamma: existing 0.9, requested not set"]
+    assert expected == redefinition(existing, requested)
+
+
 def test_many_differences_are_counted() -> None:
     """A message has at most eight lines, and the last one counts the other differences."""
     base = configuration("ppo")
