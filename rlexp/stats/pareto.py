@@ -143,7 +143,9 @@ def _area(ordered: Sequence[tuple[float, ...]]) -> float:
             rising.append(corner)
     area = 0.0
     for corner, below in _steps(rising):
-        area += (corner[1] - below) * corner[0]
+        # Immense corners may both be infinite, and the difference of their heights is no number then.
+        if corner[1] > below:
+            area += (corner[1] - below) * corner[0]
     return area
 
 

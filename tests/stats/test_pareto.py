@@ -1,6 +1,6 @@
 """Hypervolumes, subsets of fronts, reference points and even weights."""
 
-from math import fsum, isclose, prod
+from math import fsum, inf, isclose, prod
 
 import numpy as np
 import pytest
@@ -66,6 +66,13 @@ def test_areas_without_fronts_change_no_bit_of_a_hypervolume(objectives: int) ->
         points = generator.dirichlet(np.ones(objectives), 15).round(digits)
         corners = [tuple(point) for point in points.tolist() if min(point) > 0]
         assert _sliced(corners) == hypervolume(corners, [0.0] * objectives)
+
+
+def test_immense_points_have_an_infinite_area() -> None:
+    """Differences that overflow give an infinite area, which is a number that callers can refuse."""
+    immense = [(1e308, 1.5e308), (1.5e308, 1e308), (1e307, 1.6e308)]
+    assert inf == hypervolume(immense, (-1e308, -1e308))
+    assert inf == hypervolume([(3.0, 1e308), (1e308, 1e308)], (0.0, -1e308))
 
 
 def test_the_hypervolume_of_many_points_needs_no_fronts_of_lines(
