@@ -42,8 +42,8 @@ def renew(model: BaseAlgorithm, seed: int, *, keep: float, last_only: bool = Fal
         if keep == 0 and chosen is None:
             # Running statistics of fresh layers are fresh as well: those of others would not fit them.
             buffers = dict(fresh.named_buffers())
-            for name, old in policy.named_buffers():
-                old.copy_(buffers[name])
+            for name, statistic in policy.named_buffers():
+                statistic.copy_(buffers[name])
     if keep == 0:
         _copy_targets(policy)
     for optimiser in _optimisers(policy):
