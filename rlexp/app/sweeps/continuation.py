@@ -101,23 +101,21 @@ class RunStates:
                 self._obstacles[key] = str(error)
         return self._obstacles[key]
 
-    def share(self, runs: Sequence[RunSpec]) -> str:
-        """Keep the transitions that runs have made, for those that receive them; returns the digest.
+    def share(self, runs: Sequence[RunSpec]) -> tuple[str | None, tuple[str, ...]]:
+        """Keep the transitions that runs have made, for those that receive them.
+
+        Returns:
+            The digest of the transitions, or None if no run keeps any; and the names of the runs that
+            keep none, such as those that a callback ended before their state was kept.
 
         Raises:
             OSError: The disk is full or fails.
-            RecordError: A run keeps no copy with its replay buffer.
+            RecordError: A copy is damaged.
         """
-        copies = []
-        for spec in runs:
-            copy = find_copy(self.paths.run(spec.name), spec.id)
-            if copy is None:
-                raise RecordError(
-                    f"run {spec.name} keeps no state whose transitions the population could share: "
-                    f"{why_nothing_is_kept(spec)}"
-                )
-            copies.append(copy)
-        return keep_experience(self.paths, copies)
+        kept = {spec.name: find_copy(self.paths.run(spec.name), spec.id) for spec in runs}
+        copies = [copy for copy in kept.values() if copy and copy.manifest.transitions]
+        left_out = tuple(n for n, copy in kept.items() if not (copy and copy.manifest.transitions))
+        return (keep_experience(self.paths, copies) if copies else None), left_out
 
     def hand_over(self, spec: RunSpec) -> str | None:
         """Give a run the state that it continues from; returns why this is impossible, or None.

@@ -46,8 +46,8 @@ def population_of(tuner: Mapping[str, Any], steps: int, workspace: Workspace) ->
     return built.members(steps) if isinstance(built, TunesPopulations) else None
 
 
-def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> None:
-    """Refuse a sweep that its population cannot search; other sweeps pass.
+def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> Population | None:
+    """Refuse a sweep that its population cannot search; other sweeps pass, and have none.
 
     Args:
         tasks: The sweep on each of its tasks.
@@ -60,7 +60,7 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
     request, configuration = tasks[0].request, tasks[0].configuration
     population = population_of(request.tuner, configuration.budget.steps, workspace)
     if population is None:
-        return
+        return None
     name = short_name_of(type(build(request.tuner, "tuner", workspace.allowed)), "tuner")
     if len(tasks) > 1:
         raise ConfigError(
@@ -80,6 +80,7 @@ def check_population(tasks: Sequence[RequestedTask], workspace: Workspace) -> No
             f"tuner={name} continues trainings in generations, and {reason}: set constant values, or "
             "choose another algorithm or tuner"
         )
+    return population
 
 
 def _check_sharing(name: str, task: RequestedTask, workspace: Workspace) -> None:

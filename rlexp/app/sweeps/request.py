@@ -10,8 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from rlexp.app.execution.checks.callback_checks import refuse_searched
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.checks.import_permission import check_imports
+from rlexp.app.execution.extension import check_replay
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
 from rlexp.app.execution.prior_data import prior_source
@@ -117,6 +119,12 @@ class Configurer:
         }
         objectives = self.asked.sweep.plan.objectives
         check_compatibility(defaults, self.workspace, self.spaces, built, objectives)
+        if self.asked.request.tuner.get("shared_replay"):
+            # Runs of other environments keep no state, and therefore no transitions to share.
+            root = self.asked.experiment.seeds.root
+            seeds = [d.spec(Phase.TUNING, root, 0).streams.training(0) for d in defaults]
+            remedy = "leave out tuner.shared_replay=true"
+            check_replay(defaults, seeds, self.workspace, remedy)
 
     def check_code(self, experiment: Experiment, command: Sequence[str]) -> None:
         """Check that every configuration of a sweep names code that may be imported.
@@ -235,7 +243,20 @@ class FolderLedger:
         shared = suggestion.experience
         if shared is None:
             return {}
-        return {EXPERIENCE_KEY: shared.schedule(self.states.share(shared.runs))}
+        digest, left_out = self.states.share(shared.runs)
+        for name in left_out:
+            self._note_once(
+                f"the transitions of run {name} are not shared: it keeps no state, because it ended "
+                "early, had a single rollout, or could not be copied, as its log then says"
+            )
+        if digest is None:
+            return {} if shared.before is None else {EXPERIENCE_KEY: shared.before}
+        return {EXPERIENCE_KEY: shared.schedule(digest)}
+
+    def _note_once(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self.note(text)
 
     def find_states(
         self, configuration: Configuration, runs: Sequence[RunRecord | None]
@@ -455,7 +476,9 @@ def _sweep_of(
     _refuse_prior_data(request, first.configuration)
     configurations = tuple(task.configuration for task in tasks)
     _refuse_policies(request, first.configuration)
-    check_population(tasks, workspace)
+    population = check_population(tasks, workspace)
+    keys = [parameter.key for parameter in request.space.parameters]
+    refuse_searched(keys, first.configuration, workspace, population=population is not None)
     if root.failures == "worst":
         require_minimum(configurations)
     # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on

@@ -132,3 +132,10 @@ def test_settings_that_depend_on_the_length_are_an_obstacle(run: Finished) -> No
     assert "budget.keep_last=false keeps no states" == obstacle(
         replace(configuration, budget=unkept), workspace(run)
     )
+
+
+def test_a_run_without_a_state_shares_nothing(run: Finished) -> None:
+    """A member that keeps no replay buffer is named and left out, so that its sweep goes on."""
+    spec = record(run).spec
+    assert (None, (spec.name,)) == states(run).share([spec])
+    assert (None, ()) == states(run).share([])

@@ -10,8 +10,10 @@ from samples import configuration
 from rlexp.app.commands.train.plan import PlanAsk, plan
 from rlexp.app.commands.train.sweep import SweepOptions, sweep
 from rlexp.app.commands.train.sweep_study import open_study
+from rlexp.app.execution import extension
 from rlexp.app.observer import SilentObserver
 from rlexp.app.plans import SweepOutline
+from rlexp.app.sweeps import request as sweep_request
 from rlexp.app.sweeps.populations import schedule_of
 from rlexp.app.sweeps.request import Configurer, read_sweep
 from rlexp.app.sweeps.state import check_sweep_plug_ins
@@ -94,6 +96,14 @@ REFUSED = {
         (*SIZE, "sweep.space.algorithm.gae_lambda={values: 'interval(0.9, 0.99)', prior: 0.95}"),
         "sweep.space.algorithm.gae_lambda.prior does not fit tuner=pbt",
     ),
+    "a value that a callback sets": (
+        (
+            *SIZE,
+            "callback=schedule",
+            "callback.schedule.values={gamma: {shape: constant, initial: 0.9}}",
+        ),
+        "sweep.space.algorithm.gamma is searched, and callback schedule sets gamma while a run trains",
+    ),
     "another word": (("sweep.method=pbt",), "type tuner=pbt"),
 }
 
@@ -159,6 +169,34 @@ def test_a_population_that_fits_is_accepted(words: tuple[str, ...], tmp_path: Pa
     """The words of the cases above are right without their mistake."""
     requested = read_sweep(None, [*WORDS, *SIZE, *words], workspace(tmp_path))
     assert requested.sweep.plan.continuation is True
+
+
+def test_a_search_of_values_that_a_schedule_replaces_is_refused(tmp_path: Path) -> None:
+    """With every tuner a scheduled value replaces the searched one; a controller begins with it."""
+    words = ["environment=cartpole", "budget.steps=2048", "tuner=random", "sweep.trials=4"]
+    scheduled = "callback.schedule.values={gamma: {shape: constant, initial: 0.9}}"
+    space = "sweep.space.algorithm.gamma=interval(0.9,0.999)"
+    with pytest.raises(ConfigError, match="take it out of the space, or out of the callback"):
+        read_sweep(None, [*words, "callback=schedule", scheduled, space], workspace(tmp_path))
+    space = "sweep.space.algorithm.n_steps=choice(128,256)"
+    controlled = [*words, "callback=adaptive_rollout_length", space]
+    assert read_sweep(None, controlled, workspace(tmp_path)).experiment.default.callback
+
+
+def test_transitions_of_an_environment_that_cannot_be_restored_are_not_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its runs would keep no state to share, which is said before anything trains."""
+    monkeypatch.setattr(sweep_request, "check_compatibility", lambda *_: None)
+    monkeypatch.setattr(extension, "call_in_subprocess", lambda *_: "it draws its own seeds")
+    for words, refused in ((("tuner.shared_replay=true",), True), ((), False)):
+        requested = read_sweep(None, [*WORDS, *SIZE, *DQN, *words], workspace(tmp_path))
+        configurer = Configurer(requested, workspace(tmp_path), {})
+        if not refused:
+            configurer.check_default()
+            continue
+        with pytest.raises(ConfigError, match="own seeds; leave out"):
+            configurer.check_default()
 
 
 def test_sweeps_from_before_networks_could_grow_keep_their_definition(tmp_path: Path) -> None:

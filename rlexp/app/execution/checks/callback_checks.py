@@ -4,7 +4,7 @@ What a callback says of itself is read from its class: `check`, `reached_values`
 `depends_on_length` and `acts_from` of `rlexp/callbacks/`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rlexp.algorithms import BringsEnvironments, shown_name
@@ -60,6 +60,36 @@ def check_callbacks(configuration: Configuration, algorithm: Any, workspace: Wor
             callback.check(algorithm)
         values = callback.reached_values() if hasattr(callback, "reached_values") else {}
         _check_values(name, values, configuration, workspace)
+
+
+def refuse_searched(
+    keys: Collection[str], configuration: Configuration, workspace: Workspace, *, population: bool
+) -> None:
+    """Refuse searched hyperparameters whose values a callback replaces.
+
+    Args:
+        keys: The searched parameters.
+        configuration: The default configuration.
+        workspace: The workspace, with the packages that may be imported.
+        population: Whether the searched values change while a run trains.
+
+    Raises:
+        ConfigError: Names the callback and the parameter.
+    """
+    for name, callback in callbacks_of(configuration, workspace).items():
+        begins = callback.acts_from() if hasattr(callback, "acts_from") else 0
+        # A controller that begins later moves the searched value, which a constant one is.
+        if not hasattr(callback, "reached_values") or (begins > 0 and not population):
+            continue
+        for reached in callback.reached_values():
+            key = f"algorithm.{reached}"
+            if key in keys:
+                raise ConfigError(
+                    f"sweep.space.{key} is searched, and callback {name} sets {reached} while a run "
+                    "trains: take it out of the space, or out of the callback",
+                    code="not_allowed",
+                    key=f"sweep.space.{key}",
+                )
 
 
 def _check_values(
