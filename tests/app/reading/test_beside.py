@@ -80,23 +80,27 @@ def test_a_ctrl_c_right_after_the_fork_reaches_the_command_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A SIGINT that both get between the fork and its guarded block interrupts the command, not the fork."""
-    copies, fork, command = os.pipe(), os.fork, os.getpid()
+    copies, fork, command, pids = os.pipe(), os.fork, os.getpid(), list[int]()
 
     def interrupted_fork() -> int:
-        pid = fork()
+        pids.append(pid := fork())
         os.kill(os.getpid(), signal.SIGINT)
         return pid
 
     monkeypatch.setattr(os, "fork", interrupted_fork)
+    # The handler of a command would remember this interrupt for all tests that follow.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             PartBeside(lambda: os.write(copies[1], b"computed "), fork=True)
     finally:
+        signal.signal(signal.SIGINT, before)
         # A fork that left its block comes here as a second copy of this test.
         os.write(copies[1], b"command " if os.getpid() == command else b"copy ")
         if os.getpid() != command:
             os._exit(1)
-    os.waitpid(-1, 0)
+    # Other tests of this process may have children, too.
+    os.waitpid(pids[0], 0)
     os.close(copies[1])
     with os.fdopen(copies[0], "rb") as stream:
         assert {b"command", b"computed"} == set(stream.read().split())
