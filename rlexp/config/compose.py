@@ -514,6 +514,10 @@ def _nested_keys(config: Any, name: str) -> list[str]:
     return sorted(keys, key=lambda key: key.count("."))
 
 
+OF_NAMED_PARTS = ("callback", "tracker")
+"""Groups of which several options can be chosen; each option is a part with its own name."""
+
+
 def unknown_key(key: str, config: Any, value: str | None = None) -> ConfigError:
     """An error that names the unknown part of a dotted key and the keys that exist beside it.
 
@@ -526,7 +530,9 @@ def unknown_key(key: str, config: Any, value: str | None = None) -> ConfigError:
     for part in key.split("."):
         allowed = [str(k) for k in node] if hasattr(node, "keys") else []
         if part not in allowed:
-            if not allowed:
+            if not allowed and path in OF_NAMED_PARTS:
+                text = f"{path} has no {part!r}: choose it in the same command, {path}={part}"
+            elif not allowed:
                 text = f"{path} has no key {part!r}; write +{key}=… to add it"
             else:
                 # `_target_` names a class, which nobody sets by hand.

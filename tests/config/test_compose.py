@@ -148,6 +148,10 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             "no algorithm=ppoo; did you mean 'ppo'? (there are: compiled_ppo, crossq,",
         ),
         (["environment=cartpol"], "no environment=cartpol; did you mean 'cartpole'?"),
+        (
+            ["callback.resets.every=5"],
+            "callback has no 'resets': choose it in the same command, callback=resets",
+        ),
         (["agent=xyz"], "there is no agent=xyz (there are: cnn, linear, lstm, mlp, multi_input)"),
         (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),
         (["+benchmrk=cartpole"], "there is no group 'benchmrk'; did you mean 'benchmark'?"),
