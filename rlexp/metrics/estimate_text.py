@@ -82,6 +82,17 @@ def with_ends(interval: Interval, digits: int) -> str:
     return " ".join([shown, ends_text, *(f"({listed})" for listed in runs)])
 
 
+def optimism_text(optimism: Interval, *, lower_is_better: bool) -> str:
+    """The optimism of a tuning score, with the difference that it is and its interval."""
+    difference = (
+        "test score minus tuning score, because lower is better"
+        if lower_is_better
+        else "tuning score minus test score"
+    )
+    shown = with_ends(optimism, decimals_of_width(optimism))
+    return f"Optimism of tuning ({difference}): {shown}"
+
+
 def few_runs(interval: Interval) -> bool:
     """Whether an estimate is based on so few runs that they are shown beside it."""
     return isinstance(interval, Estimate) and bool(interval.runs)

@@ -179,17 +179,10 @@ def _score_line(measured: "PhaseScores", winner: int | None) -> str:
 
 
 def _comparison_lines(result: "BestTrialOfSweep") -> "Iterator[str]":
-    from rlexp.metrics.estimate_text import with_ends
-    from rlexp.text import decimals_for_span
+    from rlexp.metrics.estimate_text import optimism_text, with_ends
 
     if result.optimism is not None:
-        digits = decimals_for_span(abs(result.optimism.estimate))
-        difference = (
-            "test score minus tuning score, because lower is better"
-            if result.lower_is_better
-            else "tuning score minus test score"
-        )
-        yield (f"Optimism of tuning ({difference}): {with_ends(result.optimism, digits)}")
+        yield optimism_text(result.optimism, lower_is_better=result.lower_is_better)
     if result.improvement is not None:
         yield (
             "Probability that a test run of tuned beats one of the default: "

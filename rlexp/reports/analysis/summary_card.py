@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import fsum
 from typing import TYPE_CHECKING
 
-from rlexp.metrics.estimate_text import decimals_of_width, with_ends
+from rlexp.metrics.estimate_text import optimism_text, with_ends
 from rlexp.protocol.seeds import Phase
 from rlexp.records.selection import DEFAULT, Selection, configuration_name
 from rlexp.reports.analysis.answer import answer, scored_by
@@ -180,8 +180,7 @@ def _scores_by_phase(sweep: SweepEvidence, selection: Selection, report: ReportC
     gap = assessment.optimism
     overstated = ""
     if gap is not None:
-        shown = with_ends(gap, decimals_of_width(gap))
-        overstated = f" Optimism of tuning (tuning score minus test score): {shown}."
+        overstated = f" {optimism_text(gap, lower_is_better=sweep.score_minimised)}."
     return Table(
         name="answer-phases",
         title="Mean score by phase",

@@ -320,6 +320,20 @@ def test_ls_and_show_stay_short(tmp_path: Path, tmp_path_factory: pytest.TempPat
     assert len(short.splitlines()) <= 24
 
 
+def test_show_and_best_print_the_same_optimism(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Both commands print one line, with equal digits."""
+    folder = finished_sweep(tmp_path, tmp_path_factory).study.folder
+    lines = [
+        line.strip().rstrip(".")
+        for command in ("show", "best")
+        for line in rlexp(folder, command, "made_up").out.splitlines()
+        if "Optimism of tuning" in line
+    ]
+    assert [lines[0]] * 2 == lines
+
+
 def test_ls_never_averages_trials(tmp_path: Path) -> None:
     """During the search, an experiment has no score, and each trial is a configuration."""
     stored = stored_sweep(tmp_path)
