@@ -1,7 +1,7 @@
 """The training of a configuration that no run executes, with which checks try what trainings begin with."""
 
+from rlexp.app.execution.checks.compatibility import build_parts
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import build
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
 from rlexp.training.parts import Training
@@ -17,11 +17,11 @@ def training_of(configuration: Configuration, workspace: Workspace) -> Training:
     Raises:
         ConfigError: A plug-in cannot be built.
     """
-    environment = {**configuration.environment, "reference": {}}
+    parts = build_parts(configuration, workspace)
     return Training(
-        agent=build(configuration.agent, "agent", workspace.allowed),
-        algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
-        environment=build(environment, "environment", workspace.allowed),
+        agent=parts.agent,
+        algorithm=parts.algorithm,
+        environment=parts.environment,
         budget=configuration.budget,
         compute=configuration.compute,
         streams=configuration.spec(Phase.TUNING, 0, 0).streams,
