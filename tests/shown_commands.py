@@ -1,6 +1,7 @@
 """Finds the commands and outputs that a page of the documentation shows."""
 
 import re
+from pathlib import Path
 
 BLOCK = re.compile(r"^```(?P<kind>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-−]?\d[\d,]*(\.\d+)?")
@@ -28,6 +29,14 @@ def files(page: str) -> dict[str, str]:
     """The files that a page shows, each with its name above it or in its first line, by their names."""
     matches = [*FILE.finditer(page), *NAMED_INSIDE.finditer(page)]
     return {match["name"]: match["text"] for match in matches}
+
+
+def write_files(page: str, folder: Path) -> None:
+    """Write the files that a page shows into a folder."""
+    for name, text in files(page).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def commands(page: str, *other_kinds: str) -> list[str]:

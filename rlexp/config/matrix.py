@@ -15,6 +15,7 @@ from rlexp.config.overrides import (
     parse_overrides,
 )
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.protocol.spec import SETTABLE
 
 GROUP = "benchmark"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
@@ -25,8 +26,6 @@ SELECTING = ("algorithm", "environment")
 TASKS = "tasks"
 """A yaml of the group `benchmark` with this key is a matrix; without it, a set of overrides."""
 ALGORITHMS = "algorithms"
-SECTIONS = ("agent", "algorithm", "environment", "callback", "replay", "budget", "compute")
-"""Sections that a cell may set: those of a configuration, without those of an experiment."""
 GYMNASIUM_ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/)?[\w.-]+-v\d+", re.ASCII)
 """Id of a Gymnasium environment, for tasks that are not options of the group `environment`."""
 
@@ -234,7 +233,8 @@ def _settings_overrides(settings: Any, where: str) -> Iterator[str]:
     """The settings of a cell as overrides, one for each setting of a section."""
     for key, value in _mapping(settings, where, empty=True).items():
         head = key.partition(".")[0]
-        _check_keys({head: None}, SECTIONS, where)
+        # The sections of an experiment are no part of a cell.
+        _check_keys({head: None}, SETTABLE, where)
         if "." not in key and isinstance(value, Mapping):
             for name, inner in value.items():
                 yield _setting_override(f"{key}.{name}", inner, where)

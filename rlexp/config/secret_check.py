@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlexp.errors import ConfigError
+from rlexp.protocol.spec import SETTABLE
 from rlexp.store.secret_names import is_secret_name
 from rlexp.store.secrets import is_setting, mask_known, secret_values
 
@@ -47,10 +48,7 @@ def _variable(match: re.Match[str]) -> str:
     return value
 
 
-RECORDED_KEYS = (
-    *("agent", "algorithm", "environment", "callback", "replay", "budget", "compute"),
-    "tracker",
-)
+RECORDED_KEYS = (*SETTABLE, "tracker")
 """Sections whose values are stored in records and shown in printed commands."""
 # A word under one of these names is a secret. Other names that logs mask have harmless values too
 # (`signature: euclidean`).

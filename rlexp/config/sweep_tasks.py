@@ -10,12 +10,13 @@ from rlexp.config.overrides import choice_texts, normalise_overrides, parse_over
 from rlexp.config.sweep import SweepRequest, compose_sweep
 from rlexp.errors import ConfigError
 from rlexp.protocol.leaf_differences import leaf_differences
+from rlexp.protocol.spec import SETTABLE
 from rlexp.protocol.sweep import SweepPlan
 
 ENVIRONMENT = "environment"
 OF_ONE_TASK = ("environment.id", "environment.name", "environment.imports")
 """Keys of which each task has a value of its own."""
-SHARED = ("agent", "algorithm", "callback", "replay", "budget", "compute", "seeds", "failures")
+SHARED = (*(name for name in SETTABLE if name != ENVIRONMENT), "seeds", "failures")
 """Sections of the default configuration that are the same on all tasks."""
 
 

@@ -11,6 +11,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,@-]{0,119}")
 RUN_HOLDS = ("spec.json", "attempts")
 """A folder of an experiment that holds one of these names is a run."""
 NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def check_name(name: str) -> str:
@@ -25,6 +26,21 @@ def check_name(name: str) -> str:
             "use up to 120 letters, digits and . _ + = , @ -, starting with a letter or digit",
         )
     return name
+
+
+def check_digest(digest: object, setting: str, content: str) -> None:
+    """Refuse what is no digest, because a digest becomes a path, and a foreign record could hold `..`.
+
+    Args:
+        digest: What a record holds as the digest.
+        setting: The recorded setting.
+        content: What the digest is to name.
+
+    Raises:
+        RecordError: It is no sha256 in hexadecimal.
+    """
+    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
+        raise RecordError(f"{setting}={digest!r:.80} is no digest of {content}")
 
 
 @dataclass(frozen=True, slots=True)

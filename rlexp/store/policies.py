@@ -1,6 +1,5 @@
 """The policies that the trainings of an experiment begin with, each in a folder named by its digest."""
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -8,14 +7,13 @@ from typing import Any
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, NORMALISATION, SavedPolicy
 from rlexp.store.files import json_bytes, publish, read_file
-from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths, check_digest
 from rlexp.store.schemas import PROVENANCE
 
 START_FROM = "start_from"
 """The setting of an algorithm that names a run; in records, the digest of its policy."""
 ORIGIN = "origin.json"
 """The file that says which run has trained a policy."""
-DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def final_policy(run: RunPaths) -> SavedPolicy:
@@ -66,9 +64,7 @@ def read_policy(experiment: ExperimentPaths, digest: str) -> SavedPolicy:
     Raises:
         RecordError: It is missing, or was changed.
     """
-    # The digest becomes a path, and a record from another person could hold `..`.
-    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
-        raise RecordError(f"algorithm.{START_FROM}={digest!r:.80} is no digest of a policy")
+    check_digest(digest, f"algorithm.{START_FROM}", "a policy")
     paths = RunPaths(experiment.policies / digest)
     policy = final_policy(paths)
     if policy.digest != digest:

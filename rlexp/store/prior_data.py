@@ -1,7 +1,6 @@
 """The transitions that trainings of an experiment begin with, each in a folder named by its digest."""
 
 import io
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,13 +10,12 @@ import numpy as np
 from rlexp.errors import RecordError
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.store.files import json_bytes, publish, read_file
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, check_digest
 from rlexp.store.schemas import PROVENANCE
 
 ORIGIN = "origin.json"
 """The file that says where transitions come from."""
 CONTENT = "transitions.npz"
-DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def keep_prior_data(
@@ -51,9 +49,7 @@ def read_prior_data(experiment: ExperimentPaths, digest: str) -> PriorTransition
     Raises:
         RecordError: They are missing, or were changed.
     """
-    # The digest becomes a path, and a record from another person could hold `..`.
-    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
-        raise RecordError(f"replay.source={digest!r:.80} is no digest of transitions")
+    check_digest(digest, "replay.source", "transitions")
     path = experiment.prior_data / digest / CONTENT
     try:
         with np.load(io.BytesIO(read_file(path)), allow_pickle=False) as file:

@@ -5,7 +5,6 @@ allows, so that sharing costs no copy.
 """
 
 import json
-import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -25,14 +24,13 @@ from rlexp.store.checkpoint_folders import (
 )
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, sync
 from rlexp.store.inheritance import KeptCopy
-from rlexp.store.layout import ExperimentPaths
+from rlexp.store.layout import ExperimentPaths, check_digest
 from rlexp.store.manifest import Chunk, Sum
 from rlexp.store.schemas import EXPERIENCE
 
 SOURCES = "sources.json"
 FOREIGN_END = "experience_end"
 """Number in a saved learner: the row behind the last one that came from other runs."""
-DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +121,7 @@ def find_experience(experiment: ExperimentPaths, digest: str) -> Path:
     Raises:
         RecordError: The workspace does not hold them.
     """
-    # The digest becomes a path, and a record from another person could hold `..`.
-    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
-        raise RecordError(f"algorithm.experience={digest!r:.80} is no digest of transitions")
+    check_digest(digest, "algorithm.experience", "transitions")
     others = sorted(experiment.folder.parent.glob(f"*/{experiment.experience.name}/{digest}"))
     for folder in (experiment.experience / digest, *others):
         if (folder / SOURCES).is_file():

@@ -8,6 +8,7 @@ from hashlib import sha256
 from math import isfinite, isnan
 from typing import Any
 
+from rlexp.protocol.spec import SETTABLE
 from rlexp.trackers import (
     ExperimentSummary,
     RunEnd,
@@ -20,8 +21,6 @@ from rlexp.trackers import (
 LONGEST = 128
 """Characters of a name or a group."""
 LONGEST_TAG = 64
-CONFIGURATION = ("agent", "algorithm", "environment", "callback", "replay", "budget", "compute")
-"""The parts of a run's configuration that its seeds and phases share."""
 SCORES = ("label", "task", "phase", "seed", "state", "score", "score_rule")
 COUNTS = ("label", "task", "phase", "n", "planned", "failed", "missing")
 INTERVAL = ("low", "high", "level", "method", "seed", "in words")
@@ -65,7 +64,7 @@ def configuration_artifact(
     fingerprint: str, configuration: Mapping[str, Any]
 ) -> dict[str, str | None]:
     """The artifact with a configuration, which its seeds and its report share as their input."""
-    shared = {key: configuration[key] for key in CONFIGURATION if key in configuration}
+    shared = {key: configuration[key] for key in SETTABLE if key in configuration}
     name = f"configuration-{fingerprint[:16]}"
     return {"name": name, "content": json.dumps(_shown(shared), indent=2, sort_keys=True)}
 

@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
 from last_words import last_words
 
 Events: TypeAlias = dict[int, list[dict[str, Any]]]
@@ -18,6 +20,14 @@ WORDS = (
     *("budget.final_episodes=2", "budget.checkpoint_every=2000"),
 )
 """Some seconds of training, with checkpoints."""
+
+
+def new_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for experiments, and for the compiled code of a user who has compiled nothing."""
+    made = factory.mktemp("experiments")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RLEXP_HOME", str(made))
+        yield made
 
 
 def start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:

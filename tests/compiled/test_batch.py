@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands_in_turn import Events, events_of, processes, run, start, wait_for, weights
+from commands_in_turn import (
+    Events,
+    events_of,
+    new_folder,
+    processes,
+    run,
+    start,
+    wait_for,
+    weights,
+)
 
 from rlexp.executors.lifetime import children, descendants
 from rlexp.records.events import Ending, StopRequest
@@ -24,10 +33,7 @@ BATCH = "compute.batch=3"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for experiments, and for the compiled code of a user."""
-    made = tmp_path_factory.mktemp("batch")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RLEXP_HOME", str(made))
-        yield made
+    yield from new_folder(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

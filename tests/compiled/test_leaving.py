@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands_in_turn import Events, events_of, processes, run, start, wait_for, weights
+from commands_in_turn import (
+    Events,
+    events_of,
+    new_folder,
+    processes,
+    run,
+    start,
+    wait_for,
+    weights,
+)
 
 from rlexp.records.events import Ending, StopRequest
 from rlexp.store.layout import RunPaths
@@ -18,10 +27,7 @@ LONGER = ("budget.steps=40000", "seeds.test=3", "budget.evaluation_every=2000")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for experiments, and for the compiled code of a user."""
-    made = tmp_path_factory.mktemp("leaving")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RLEXP_HOME", str(made))
-        yield made
+    yield from new_folder(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

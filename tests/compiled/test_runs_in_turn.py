@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands_in_turn import Events, events_of, processes, run, start, wait_for, weights
+from commands_in_turn import (
+    Events,
+    events_of,
+    new_folder,
+    processes,
+    run,
+    start,
+    wait_for,
+    weights,
+)
 from trainings import run_training, spec_of
 
 from rlexp.algorithms.compiled import programs
@@ -22,10 +31,7 @@ from rlexp.records.events import Ending
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for experiments, and for the compiled code of a user who has compiled nothing."""
-    made = tmp_path_factory.mktemp("experiments")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RLEXP_HOME", str(made))
-        yield made
+    yield from new_folder(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

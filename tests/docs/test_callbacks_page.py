@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from last_words import last_words
+from shown_commands import write_files
 
 from rlexp.app.execution.checks.callback_checks import length_obstacle
 from rlexp.app.execution.request import configuration_of
@@ -16,18 +17,12 @@ from rlexp.config.validate import validate
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "callbacks.md").read_text()
-FILES = re.compile(
-    r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page."""
-    for match in FILES.finditer(PAGE):
-        path = tmp_path / match["name"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(match["text"])
+    write_files(PAGE, tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return tmp_path

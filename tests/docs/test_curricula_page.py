@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown_commands import write_files
 
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
@@ -16,18 +17,12 @@ from rlexp.environments.composed import at_stage
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "curricula.md").read_text()
-FILES = re.compile(
-    r"^`(?P<name>[\w/.]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page."""
-    for match in FILES.finditer(PAGE):
-        path = tmp_path / match["name"]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(match["text"])
+    write_files(PAGE, tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     return tmp_path

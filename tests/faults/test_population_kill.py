@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from in_full import long
-from studies import StudyFolder, new_study, wait_until
-from test_sweep_continuation import numbers
+from studies import StudyFolder, new_study
+from test_sweep_continuation import give_twice, numbers
 from trainings import RecordingListener
 
 from rlexp.app.execution.run_process import assemble
@@ -64,13 +64,7 @@ def test_a_killed_population_equals_its_schedules_from_the_start(
         replay = ("sweep", *given, "experiment=replayed", "sweep.continuation=false")
         code, output = study.give(*replay, "executor.workers=2")
         assert code == 0, output
-        words = ("sweep", *given, "experiment=population")
-        command = study.start(*words)
-        wait_until(partial(study.events, "population", "inherited"))
-        command.kill()
-        command.communicate(timeout=60)
-        code, output = study.give(*words, "executor.workers=1")
-        assert code == 0, output
+        give_twice(study, "population", "sweep", *given)
         assert numbers(study, "replayed") == numbers(study, "population")
         check_lineages(study)
         check_choice(study)
@@ -88,13 +82,7 @@ def test_members_that_share_transitions_equal_their_schedules_from_the_start(
     with new_study(tmp_path / "study", warm=True) as study:
         code, output = study.give("sweep", *given, "experiment=unharmed", "executor.workers=2")
         assert code == 0, output
-        words = ("sweep", *given, "experiment=population")
-        command = study.start(*words)
-        wait_until(partial(study.events, "population", "inherited"))
-        command.kill()
-        command.communicate(timeout=60)
-        code, output = study.give(*words, "executor.workers=1")
-        assert code == 0, output
+        give_twice(study, "population", "sweep", *given)
         assert numbers(study, "unharmed") == numbers(study, "population")
         code, output = study.give("verify")
         assert code == 0, output

@@ -34,6 +34,17 @@ def numbers(study: StudyFolder, name: str) -> Numbers:
     return found
 
 
+def give_twice(study: StudyFolder, name: str, *words: str) -> None:
+    """Kill the command of an experiment where a run has inherited a state, and give it again."""
+    words = (*words, f"experiment={name}")
+    command = study.start(*words)
+    wait_until(partial(study.events, name, "inherited"))
+    command.kill()
+    command.communicate(timeout=60)
+    code, output = study.give(*words, "executor.workers=1")
+    assert code == 0, output
+
+
 def spent(study: StudyFolder, name: str) -> list[int]:
     """The environment steps that each run has trained that continues another one."""
     paths = ExperimentPaths(study.folder / "runs" / name)
@@ -46,13 +57,7 @@ def test_a_killed_sweep_that_continues_runs_has_the_numbers_of_whole_runs(tmp_pa
     """After a SIGKILL, trials, weights, scores and curves are those of runs from step 0."""
     with new_study(tmp_path / "study", warm=True) as study:
         train_whole_runs(study)
-        words = ("sweep", *WORDS, "experiment=continued")
-        command = study.start(*words)
-        wait_until(partial(study.events, "continued", "inherited"))
-        command.kill()
-        command.communicate(timeout=60)
-        code, output = study.give(*words, "executor.workers=1")
-        assert code == 0, output
+        give_twice(study, "continued", "sweep", *WORDS)
         check_continued(study)
 
 

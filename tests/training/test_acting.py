@@ -1,11 +1,16 @@
 """Callbacks that act while a run trains: what they see, how runs end by them, and exact continuation."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from in_full import long
-from trainings import RecordingListener, run_training, shared_training, without_times
+from trainings import (
+    check_continuation,
+    interrupted,
+    results,
+    run_training,
+    shared_training,
+)
 
 from rlexp.records.events import (
     Ending,
@@ -13,8 +18,6 @@ from rlexp.records.events import (
     Failure,
     Measured,
     Refused,
-    RunEnded,
-    StopRequest,
 )
 
 BUDGET = (
@@ -80,20 +83,6 @@ def of_user(name: str, *words: str) -> tuple[str, ...]:
     return (*PPO, *BUDGET, f"+callback.mine._target_=odd_callbacks.{name}", *words)
 
 
-def results(listener: RecordingListener, after: int = 0) -> list[Any]:
-    """Evaluations and end after a step, without times."""
-    events = [e for e in listener.events if isinstance(e, Evaluated | RunEnded)]
-    return [v for v in without_times(events) if after < v["step"]]  # type: ignore[arg-type]
-
-
-def interrupted(folder: Path, stop: int, *words: str) -> RecordingListener:
-    """The listener of a training that was stopped at a step, with its checkpoints."""
-    stopped = RecordingListener(folder)
-    stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), stop
-    run_training(folder, *words, listener=stopped, checkpoint_every=16)
-    return stopped
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_with_callbacks_continues_exactly(name: str, tmp_path: Path) -> None:
     """A training that was stopped ends with the weights (SHA-256) and scores of one that was not."""
@@ -103,13 +92,7 @@ def test_a_training_with_callbacks_continues_exactly(name: str, tmp_path: Path) 
     without, _ = shared_training(*plain)
     assert expected.ending is Ending.COMPLETED, expected.reason
     assert results(without) != results(control)
-    for stop in (70, 200):
-        stopped = interrupted(tmp_path / str(stop), stop, *words)
-        checkpoint = stopped.saved_checkpoint(-1)
-        rest, end = run_training(tmp_path / f"rest-{stop}", *words, checkpoints=[checkpoint])
-        assert [checkpoint.step] == rest.began_at
-        assert expected.weights == end.weights
-        assert results(control, checkpoint.step) == results(rest)
+    check_continuation(tmp_path, words, (70, 200), checkpoint_every=16)
 
 
 @pytest.mark.parametrize("name", ["schedule", "resets", "perturbation", "controller"])
@@ -134,7 +117,7 @@ def test_a_callback_without_a_saved_state_begins_anew(
     """A continued training begins at step 0, says why, and ends with the same weights."""
     words = of_user(name)
     _, expected = shared_training(*words)
-    stopped = interrupted(tmp_path / "stopped", 150, *words)
+    stopped = interrupted(tmp_path / "stopped", 150, *words, checkpoint_every=16)
     checkpoint = stopped.saved_checkpoint(-1)
     rest, end = run_training(tmp_path / "rest", *words, checkpoints=[checkpoint])
     (refused,) = [event for event in rest.events if isinstance(event, Refused)]
@@ -192,7 +175,7 @@ def test_a_training_ends_at_the_declared_return_of_training_episodes(tmp_path: P
     assert expected.reason == ("training episodes reached budget.stop_at=4.9 at step 512 of 2,048")
     finals = [e.step for e in control.events if isinstance(e, Evaluated) and e.final]
     assert [512] == finals
-    stopped = interrupted(tmp_path / "stopped", 300, *STOPPING)
+    stopped = interrupted(tmp_path / "stopped", 300, *STOPPING, checkpoint_every=16)
     checkpoint = stopped.saved_checkpoint(-1)
     rest, end = run_training(tmp_path / "rest", *STOPPING, checkpoints=[checkpoint])
     assert [checkpoint.step] == rest.began_at
@@ -235,7 +218,7 @@ def test_components_and_teachers_say_how_often_they_acted(tmp_path: Path) -> Non
     assert expected.acted is not None
     # A quarter of 256 steps, but for the first of each episode.
     assert 30 < expected.acted["component sticky_actions"] < 90
-    stopped = interrupted(tmp_path / "stopped", 150, *sticky)
+    stopped = interrupted(tmp_path / "stopped", 150, *sticky, checkpoint_every=16)
     rest = tmp_path / "rest"
     _, end = run_training(rest, *sticky, checkpoints=[stopped.saved_checkpoint(-1)])
     assert expected.acted == end.acted

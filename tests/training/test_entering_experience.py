@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_scheduled_values import BUDGET, REPLAY, results
-from trainings import RecordingListener, run_training, spec_of
+from test_scheduled_values import BUDGET, REPLAY
+from trainings import RecordingListener, results, run_training, spec_of
 
 from rlexp.app.execution.run_process import assemble
 from rlexp.errors import ConfigError

@@ -7,16 +7,17 @@ import pytest
 import torch
 from in_full import long
 from stable_baselines3.common.base_class import BaseAlgorithm
-from test_scheduled_values import BUDGET, CASES, results
-from trainings import RecordingListener, run_training, shared_training, spec_of
+from test_scheduled_values import BUDGET, CASES
+from trainings import check_continuation, results, run_training, shared_training, spec_of
 
 from rlexp.app.execution.run_process import assemble
-from rlexp.records.events import Ending, StopRequest
+from rlexp.records.events import Ending
 from rlexp.training.network_changes import change_network
 from rlexp.training.restore import fresh_learner, restore_policy
 
 SIZES = "agent.network={shape: steps, steps: [0, 64, 128, 180], values: [[8], [12], [12, 12], [12, 16]]}"
 KINDS = "agent.activation={shape: steps, steps: [0, 180], values: [tanh, relu]}"
+STOPS = (70, 140, 210)
 FIRST, LAST = ("agent.network=[8]", "agent.activation=tanh"), (12, 16)
 QUICK = ("ppo", "dqn", "sac")
 NAMES = [
@@ -59,12 +60,12 @@ def linear_layers(module: torch.nn.Module) -> list[torch.nn.Linear]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_with_changing_networks_continues_exactly(name: str, tmp_path: Path) -> None:
     """A training that is stopped before and after a change ends with the same weights and scores."""
-    check_continuation(words_of(name), tmp_path)
+    check_continuation(tmp_path, words_of(name), STOPS)
 
 
 def test_noise_that_depends_on_the_state_follows_the_network(tmp_path: Path) -> None:
     """With gSDE, whose noise has the size of the last layer, a training continues exactly as well."""
-    check_continuation((*GSDE, *BUDGET, SIZES), tmp_path)
+    check_continuation(tmp_path, (*GSDE, *BUDGET, SIZES), STOPS)
 
 
 @pytest.mark.parametrize("name", ["dqn", "sac"])
@@ -87,22 +88,7 @@ def test_a_training_with_prioritised_replay_and_changing_networks_continues_exac
     tmp_path: Path,
 ) -> None:
     """A training that is stopped before and after a change ends with the same weights and scores."""
-    check_continuation((*words_of("dqn"), "replay=prioritised"), tmp_path)
-
-
-def check_continuation(words: tuple[str, ...], folder: Path) -> None:
-    """Stop a training at several steps, and compare its rest with the training that nothing stopped."""
-    control, expected = shared_training(*words)
-    assert expected.ending is Ending.COMPLETED
-    for stop in (70, 140, 210):
-        stopped = RecordingListener(folder / str(stop))
-        stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), stop
-        run_training(folder / str(stop), *words, listener=stopped, checkpoint_every=32)
-        checkpoint = stopped.saved_checkpoint(-1)
-        rest, end = run_training(folder / f"rest-{stop}", *words, checkpoints=[checkpoint])
-        assert checkpoint.step == rest.began_at[0]
-        assert expected.weights == end.weights
-        assert results(control, checkpoint.step) == results(rest)
+    check_continuation(tmp_path, (*words_of("dqn"), "replay=prioritised"), STOPS)
 
 
 @pytest.mark.parametrize("name", ["ppo", "sac"])

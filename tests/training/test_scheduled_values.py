@@ -1,15 +1,13 @@
 """Hyperparameters that change at given steps: what learners train with, and exact continuation."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from in_full import long
 from stable_baselines3.common.base_class import BaseAlgorithm
-from trainings import RecordingListener, run_training, shared_training, without_times
+from trainings import check_continuation, results, shared_training
 
 from rlexp.protocol.step_schedule import StepSchedule
-from rlexp.records.events import Ending, Evaluated, Event, RunEnded, StopRequest
 from rlexp.training.scheduled_values import ScheduledValues
 
 BUDGET = (
@@ -112,12 +110,6 @@ def require_packages(name: str) -> None:
         pytest.importorskip("jax")
 
 
-def results(listener: RecordingListener, after: int = 0, until: int = 10**9) -> list[Any]:
-    """Evaluations and end in a range of steps, without times."""
-    events: list[Event] = [e for e in listener.events if isinstance(e, Evaluated | RunEnded)]
-    return [v for v in without_times(events) if after < v["step"] <= until]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_schedule_without_a_change_trains_as_the_value_does(name: str) -> None:
     """A schedule whose values are equal gives the weights and scores of that value, bit for bit."""
@@ -144,16 +136,7 @@ def test_a_training_with_schedules_continues_exactly(name: str, tmp_path: Path) 
     """A training that is stopped before and after a change ends with the same weights and scores."""
     require_packages(name)
     words = words_of(name, steps=(0, 100, 190), positions=(0, 1, 0))
-    control, expected = shared_training(*words)
-    for stop in (70, 210):
-        stopped = RecordingListener(tmp_path / str(stop))
-        stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), stop
-        run_training(tmp_path / str(stop), *words, listener=stopped, checkpoint_every=32)
-        checkpoint = stopped.saved_checkpoint(-1)
-        rest, end = run_training(tmp_path / f"rest-{stop}", *words, checkpoints=[checkpoint])
-        assert checkpoint.step == rest.began_at[0]
-        assert expected.weights == end.weights
-        assert results(control, checkpoint.step) == results(rest)
+    check_continuation(tmp_path, words, (70, 210))
 
 
 class Learner:

@@ -17,7 +17,15 @@ from rlexp.config.validate import validate
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint, SavedCheckpoint
-from rlexp.records.events import Event, Measured, RunEnded, StopRequest, to_plain
+from rlexp.records.events import (
+    Ending,
+    Evaluated,
+    Event,
+    Measured,
+    RunEnded,
+    StopRequest,
+    to_plain,
+)
 from rlexp.replay.uniform import Uniform
 from rlexp.training.training_run import train
 
@@ -186,6 +194,37 @@ def shared_training(*words: str, **operational: Any) -> tuple[RecordingListener,
     """The result of `trained`, shared by the tests of a process; its files are removed."""
     with TemporaryDirectory(prefix="shared-training-") as folder:
         return run_training(Path(folder), *words, **operational)
+
+
+def results(listener: RecordingListener, after: int = 0, until: int = 10**9) -> list[Any]:
+    """Evaluations and end in a range of steps, without times."""
+    events: list[Event] = [e for e in listener.events if isinstance(e, Evaluated | RunEnded)]
+    return [v for v in without_times(events) if after < v["step"] <= until]
+
+
+def interrupted(
+    folder: Path, stop: int, *words: str, checkpoint_every: int = 32
+) -> RecordingListener:
+    """The listener of a training that was stopped at a step, with its checkpoints."""
+    stopped = RecordingListener(folder)
+    stopped.request, stopped.request_at = StopRequest(Ending.INTERRUPTED, "enough"), stop
+    run_training(folder, *words, listener=stopped, checkpoint_every=checkpoint_every)
+    return stopped
+
+
+def check_continuation(
+    folder: Path, words: tuple[str, ...], stops: Sequence[int], *, checkpoint_every: int = 32
+) -> None:
+    """Stop a training at several steps, and compare its rest with the training that nothing stopped."""
+    control, expected = shared_training(*words)
+    assert expected.ending is Ending.COMPLETED, expected.reason
+    for stop in stops:
+        stopped = interrupted(folder / str(stop), stop, *words, checkpoint_every=checkpoint_every)
+        checkpoint = stopped.saved_checkpoint(-1)
+        rest, end = run_training(folder / f"rest-{stop}", *words, checkpoints=[checkpoint])
+        assert [checkpoint.step] == rest.began_at
+        assert expected.weights == end.weights
+        assert results(control, checkpoint.step) == results(rest)
 
 
 def without_times(events: list[Event]) -> list[Mapping[str, Any]]:

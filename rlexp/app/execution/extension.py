@@ -8,7 +8,7 @@ from typing import Any
 from rlexp.app.execution.checkpoints import find_beginnings
 from rlexp.app.execution.checks.callback_checks import length_obstacle
 from rlexp.app.execution.checks.compatibility import call_in_subprocess
-from rlexp.app.execution.checks.replay_checks import replay_length_keys
+from rlexp.app.execution.checks.replay_checks import length_keys
 from rlexp.app.execution.launch_settings import LaunchSettings
 from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
@@ -74,10 +74,7 @@ def lengthen(
             f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
             f"that depend on the length of training: add it, or {fresh}"
         )
-    settings = (
-        *(f"algorithm.{name}" for name in name_settings()),
-        *replay_length_keys(configuration, workspace),
-    )
+    settings = length_keys(name_settings(), configuration, workspace)
     if settings and not restart:
         words = " and ".join(settings)
         verb = "depends" if len(settings) == 1 else "depend"

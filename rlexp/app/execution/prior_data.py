@@ -229,18 +229,11 @@ def check_prior_data(
 
 
 def _feed(configuration: Configuration, taken: SourcedTransitions, workspace: Workspace) -> None:
-    from rlexp.training.parts import Training
+    from rlexp.app.execution.checks.trial_training import training_of
 
-    environment = {**configuration.environment, "reference": {}}
-    training = Training(
-        agent=build(configuration.agent, "agent", workspace.allowed),
-        algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
-        environment=build(environment, "environment", workspace.allowed),
-        budget=configuration.budget,
-        compute=configuration.compute,
-        streams=configuration.spec(Phase.TUNING, 0, 0).streams,
-        replay=build(configuration.replay or {}, "replay", workspace.allowed),
-        prior=taken.transitions,
+    replay = build(configuration.replay or {}, "replay", workspace.allowed)
+    training = replace(
+        training_of(configuration, workspace), replay=replay, prior=taken.transitions
     )
     with scratch("rlexp-prior-data-") as (folder, _):
         model = training.build(folder)

@@ -7,7 +7,6 @@ from functools import partial
 from rlexp.app.reading.experiment_scan import run_mismatch
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.workspace import Workspace
-from rlexp.config.validate import build
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import PLUG_IN, Plain, identifying, short_name
@@ -178,19 +177,10 @@ def check_policies(
 
 
 def _load(configuration: Configuration, trained: TrainedPolicy, workspace: Workspace) -> None:
-    from rlexp.training.parts import Training
+    from rlexp.app.execution.checks.trial_training import training_of
     from rlexp.training.starting_policy import check_fit
 
-    environment = {**configuration.environment, "reference": {}}
-    training = Training(
-        agent=build(configuration.agent, "agent", workspace.allowed),
-        algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
-        environment=build(environment, "environment", workspace.allowed),
-        budget=configuration.budget,
-        compute=configuration.compute,
-        streams=configuration.spec(Phase.TUNING, 0, 0).streams,
-    )
-    check_fit(training, trained.policy)
+    check_fit(training_of(configuration, workspace), trained.policy)
 
 
 def keep_policies(paths: ExperimentPaths, policies: Iterable[TrainedPolicy]) -> None:

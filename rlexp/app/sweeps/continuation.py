@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rlexp.app.execution.checks.callback_checks import length_obstacle
-from rlexp.app.execution.checks.replay_checks import replay_length_keys
+from rlexp.app.execution.checks.replay_checks import length_keys
 from rlexp.app.execution.extension import check_replay, why_nothing_is_kept
 from rlexp.app.execution.software_versions import collect_versions, describe_changes
 from rlexp.app.workspace import Workspace
@@ -162,10 +162,7 @@ def obstacle(configuration: Configuration, workspace: Workspace) -> str | None:
             f"{type(algorithm).__name__} has no method 'length_settings', which names the settings "
             "that depend on the length of training"
         )
-    settings = (
-        *(f"algorithm.{name}" for name in name_settings()),
-        *replay_length_keys(configuration, workspace),
-    )
+    settings = length_keys(name_settings(), configuration, workspace)
     if settings:
         words = " and ".join(settings)
         return f"{words} {'depends' if len(settings) == 1 else 'depend'} on the length of training"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
+from rlexp.protocol.spec import LEARNING
 from rlexp.records.run import State
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.sensitivity.sensitivity_grid import means
@@ -182,13 +183,7 @@ def _settings(cells: Mapping[str, Sequence[LabelTaskRuns]]) -> tuple[dict[str, V
 
 def _values_of(cell: LabelTaskRuns) -> Values:
     spec = cell.members[0].record.spec
-    parts = {
-        "agent": spec.agent,
-        "algorithm": spec.algorithm,
-        "callback": spec.callback,
-        "replay": spec.replay,
-    }
-    return {key: value for name, part in parts.items() for key, value in _leaves(part, name)}
+    return {key: value for name in LEARNING for key, value in _leaves(getattr(spec, name), name)}
 
 
 def _leaves(settings: Any, path: str) -> Iterator[tuple[str, Any]]:

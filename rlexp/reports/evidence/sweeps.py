@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from rlexp.protocol.identity import PLUG_IN, TARGET, full_name
-from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.spec import LEARNING, RunSpec
 from rlexp.protocol.sweep import MINIMISED, Sweep, SweepTask
 from rlexp.records.selection import Selection
 from rlexp.records.trial import TrialOrigin
@@ -35,13 +35,7 @@ def flat_settings(settings: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def hyperparameters(spec: RunSpec) -> dict[str, str]:
     """The settings of the algorithm, the agent, the replay and the callbacks of a run, by path."""
-    parts = {
-        "algorithm": spec.algorithm,
-        "agent": spec.agent,
-        "replay": spec.replay,
-        "callback": spec.callback,
-    }
-    return {k: v for name, part in parts.items() for k, v in flat_settings(part, name)}
+    return {k: v for name in LEARNING for k, v in flat_settings(getattr(spec, name), name)}
 
 
 def value_text(value: Any) -> str:

@@ -138,7 +138,9 @@ def check_compatibility(
                 configuration, "a training script", "rlexp is not called between its steps"
             )
             continue
-        built = (parts or {}).get(configuration.fingerprint) or _build(configuration, workspace)
+        built = (parts or {}).get(configuration.fingerprint) or build_parts(
+            configuration, workspace
+        )
         key = canonical(configuration.environment)
         if key not in spaces:
             spaces[key] = _spaces(configuration.task, built.environment)
@@ -201,8 +203,12 @@ def _check_rollout(configuration: Configuration) -> None:
         )
 
 
-def _build(configuration: Configuration, workspace: Workspace) -> LearningPlugIns:
-    """Build the plug-ins of a recorded configuration."""
+def build_parts(configuration: Configuration, workspace: Workspace) -> LearningPlugIns:
+    """Build the plug-ins of a recorded configuration.
+
+    Raises:
+        ConfigError: A plug-in cannot be built.
+    """
     environment = {**configuration.environment, "reference": configuration.reference}
     return LearningPlugIns(
         agent=build(configuration.agent, "agent", workspace.allowed),

@@ -1,7 +1,7 @@
 """Checks that a replay fits its algorithm, before any run starts."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from inspect import signature
 from typing import Any, Literal
 
@@ -61,17 +61,21 @@ def bytes_of_replay(spec: RunSpec, which: Literal["rewritten_bytes", "added_byte
     return int(getattr(getattr(sys.modules.get(module), name, None), which, 0))
 
 
-def replay_length_keys(configuration: Configuration, workspace: Workspace) -> tuple[str, ...]:
-    """The keys of the settings of a replay whose effect depends on the length of training.
+def length_keys(
+    of_algorithm: Iterable[str], configuration: Configuration, workspace: Workspace
+) -> tuple[str, ...]:
+    """The keys of the settings of an algorithm and its replay whose effect depends on the length of training.
 
     Args:
+        of_algorithm: The names of these settings of the algorithm.
         configuration: The configuration.
         workspace: The workspace, with the packages that may be imported.
     """
+    keys = tuple(f"algorithm.{name}" for name in of_algorithm)
     if configuration.replay is None:
-        return ()
+        return keys
     replay = build(configuration.replay, "replay", workspace.allowed)
-    return tuple(f"replay.{name}" for name in replay.length_settings())
+    return (*keys, *(f"replay.{name}" for name in replay.length_settings()))
 
 
 def refuse_replay_of_script(configuration: Configuration) -> None:
