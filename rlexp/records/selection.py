@@ -1,6 +1,6 @@
 """The selection of a sweep's winner: made once, before any test run exists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,11 +91,6 @@ class Front:
     def numbers(self) -> tuple[int, ...]:
         """The numbers of the trials."""
         return tuple(member.number for member in self.members)
-
-    def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
-        """Values of the objectives with signs such that greater is better."""
-        pairs = zip(self.objectives, values, strict=True)
-        return tuple(-value if name in self.minimised else value for name, value in pairs)
 
     @classmethod
     def from_plain(cls, mapping: Mapping[str, Any]) -> "Front":

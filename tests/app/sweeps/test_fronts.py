@@ -216,7 +216,8 @@ def test_the_report_has_each_policy_in_each_phase(stored: StoredSweep) -> None:
             for spec in stored.made
             if spec.phase is Phase.TEST and spec.seed == seed
         ]
-        by_seed.append(hypervolume(points, selection.front.oriented(selection.front.reference)))
+        reference = oriented((selection.front.reference[0], selection.front.reference[1]))
+        by_seed.append(hypervolume(points, reference))
     # The default configuration is on this front, so that all test runs are of its policies.
     assert 0 in selection.front.numbers
     assert fsum(by_seed) / 3 == pytest.approx(volume[3].estimate)
