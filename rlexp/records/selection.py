@@ -136,6 +136,11 @@ class Selection:
         others = dict.fromkeys(n for n in (self.winner, *rivals, *front) if n != DEFAULT)
         return (*others, DEFAULT)
 
+    @property
+    def further(self) -> tuple[int, ...]:
+        """The trials that are tested besides winner and default: a rival, or the rest of a front."""
+        return tuple(n for n in self.tested if n not in {self.winner, DEFAULT})
+
     def plain(self) -> dict[str, Any]:
         """The content of `selection.json`."""
         rival = {} if self.rival is None else {"rival": asdict(self.rival)}
