@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlexp.protocol.identity import PLUG_IN, TARGET, canonical, full_name, short_name
 from rlexp.records.run import State
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
+from rlexp.reports.evidence.sweeps import learning_parts
 from rlexp.stats.sensitivity.sensitivity_grid import means
 from rlexp.text import join_first_names
 
@@ -181,13 +182,7 @@ def _settings(cells: Mapping[str, Sequence[LabelTaskRuns]]) -> tuple[dict[str, V
 
 
 def _values_of(cell: LabelTaskRuns) -> Values:
-    spec = cell.members[0].record.spec
-    parts = {
-        "agent": spec.agent,
-        "algorithm": spec.algorithm,
-        "callback": spec.callback,
-        "replay": spec.replay,
-    }
+    parts = learning_parts(cell.members[0].record.spec)
     return {key: value for name, part in parts.items() for key, value in _leaves(part, name)}
 
 

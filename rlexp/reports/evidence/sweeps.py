@@ -33,14 +33,19 @@ def flat_settings(settings: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, value_text(settings)
 
 
-def hyperparameters(spec: RunSpec) -> dict[str, str]:
-    """The settings of the algorithm, the agent, the replay and the callbacks of a run, by path."""
-    parts = {
+def learning_parts(spec: RunSpec) -> dict[str, Any]:
+    """The parts of a run whose settings are its hyperparameters, by name."""
+    return {
         "algorithm": spec.algorithm,
         "agent": spec.agent,
         "replay": spec.replay,
         "callback": spec.callback,
     }
+
+
+def hyperparameters(spec: RunSpec) -> dict[str, str]:
+    """The settings of the algorithm, the agent, the replay and the callbacks of a run, by path."""
+    parts = learning_parts(spec)
     return {k: v for name, part in parts.items() for k, v in flat_settings(part, name)}
 
 
