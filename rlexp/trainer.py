@@ -176,7 +176,7 @@ class Trainer:
 
     def _due_by(self, step: int) -> int:
         """How many evaluations during training are due by `step`."""
-        every = self.configuration["budget"].get("evaluation_every")
+        every: int | None = self.configuration["budget"].get("evaluation_every")
         return step // every if every else 0
 
     def checkpoint(self, step: int, save: Callable[[Path], Any]) -> None:
