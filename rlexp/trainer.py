@@ -167,13 +167,17 @@ class Trainer:
         self._asked = True
         if not self._is_missing(step):
             return False
-        self._evaluations = step // self.configuration["budget"].get("evaluation_every")
+        self._evaluations = self._due_by(step)
         return True
 
     def _is_missing(self, step: int) -> bool:
         """Whether an evaluation during training was due by `step`, and nobody asked for it yet."""
-        every = self.configuration["budget"].get("evaluation_every")
-        return bool(every) and step // every > self._evaluations and step < self.steps
+        return self._due_by(step) > self._evaluations and step < self.steps
+
+    def _due_by(self, step: int) -> int:
+        """How many evaluations during training are due by `step`."""
+        every: int | None = self.configuration["budget"].get("evaluation_every")
+        return step // every if every else 0
 
     def checkpoint(self, step: int, save: Callable[[Path], Any]) -> None:
         """Save the state of the trainer, so that a killed run continues from it.
@@ -220,8 +224,7 @@ class Trainer:
             return None
         saved = SavedStep(self.folder / record["path"], record["step"], record["attempt"])
         self._write(saved.step, continues=saved.attempt)
-        every = self.configuration["budget"].get("evaluation_every")
-        self._evaluations = saved.step // every if every else 0
+        self._evaluations = self._due_by(saved.step)
         return saved
 
     def _write(self, step: int, **values: Any) -> None:

@@ -105,6 +105,12 @@ class StoredSweep:
             source.ended(read_run(self.store(spec), spec).record)
         return source
 
+    def copied_to(self, folder: Path) -> "StoredSweep":
+        """The same sweep with a copy of its files in another folder."""
+        shutil.copytree(self.study.folder, folder, dirs_exist_ok=True)
+        study = Workspace(folder, Layout(folder / "runs"))
+        return replace(self, study=study, made=list(self.made))
+
     def store(self, spec: RunSpec) -> RunPaths:
         """Write a run that has ended."""
         paths = self.paths.run(spec.name)
@@ -154,11 +160,7 @@ def _finished_at(folder: Path) -> StoredSweep:
 
 def finished_sweep(folder: Path, factory: pytest.TempPathFactory) -> StoredSweep:
     """A completed sweep in a separate folder; the sweep is run once and copied."""
-    finished = _finished_at(factory.getbasetemp() / "finished sweep")
-    shutil.copytree(finished.study.folder, folder, dirs_exist_ok=True)
-    return replace(
-        finished, study=Workspace(folder, Layout(folder / "runs")), made=list(finished.made)
-    )
+    return _finished_at(factory.getbasetemp() / "finished sweep").copied_to(folder)
 
 
 def stored_sweep(folder: Path, *words: str, score: Score = by_epochs) -> StoredSweep:

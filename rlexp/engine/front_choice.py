@@ -40,13 +40,21 @@ def front_finalists(
 
 
 def reference_point(
-    entries: Sequence[TrialProgress], question: SearchProblem
+    entries: Sequence[TrialProgress], question: SearchProblem, chosen: Front | None
 ) -> tuple[tuple[float, ...], str] | None:
     """The point from which hypervolumes are measured, greater is better, and where it comes from.
 
-    It is the declared one, or one below all complete trials at the full budget, by their values on the
-    seeds on which every trial runs. None before the first such trial.
+    It is the one that the choice wrote down. Before the choice it is the declared one, or one below all
+    complete trials at the full budget, by their values on the seeds on which every trial runs. None before
+    the first such trial.
+
+    Args:
+        entries: The trials.
+        question: The settings of the search.
+        chosen: The front that the choice wrote down; None before.
     """
+    if chosen is not None:
+        return question.objectives.oriented(chosen.reference), chosen.reference_rule
     if question.reference is not None:
         return question.reference, DECLARED
     values = [merits for merits in searched_merits(entries, question) if merits is not None]
@@ -123,7 +131,7 @@ def choose_on_front(
     rule = _rule(question)
     members = [compared[position] for position in positions]
     winner = members[rule.best(on_front)]
-    reference = reference_point(entries, question)
+    reference = reference_point(entries, question, None)
     assert reference is not None  # a finalist is a complete trial
     return Selection(
         winner=winner.number,

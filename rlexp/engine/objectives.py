@@ -13,6 +13,7 @@ from rlexp.protocol.sweep import (
     RECORDED_OBJECTIVES,
     Aggregate,
     SweepTask,
+    oriented,
 )
 from rlexp.records.events import Evaluated
 from rlexp.records.run import LARGEST_SCORE, RunRecord, area_under_curve, last_window
@@ -68,8 +69,7 @@ class Objectives:
 
     def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
         """The values with signs such that greater is better."""
-        pairs = zip(self.names, values, strict=True)
-        return tuple(-v if name in self.minimised else v for name, v in pairs)
+        return oriented(values, self.names, self.minimised)
 
     def merits(self, records: Sequence[RunRecord]) -> tuple[float, ...]:
         """The first objective of each run, with the sign such that greater is better.

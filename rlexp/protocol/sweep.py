@@ -202,6 +202,17 @@ def directions(objectives: Sequence[str], minimised: Collection[str]) -> tuple[D
     return tuple("minimize" if name in minimised else "maximize" for name in objectives)
 
 
+def oriented(
+    values: Sequence[float], objectives: Sequence[str], minimised: Collection[str]
+) -> tuple[float, ...]:
+    """Values of the objectives with signs such that greater is better.
+
+    Called with its result, it returns the values in their units.
+    """
+    pairs = zip(objectives, values, strict=True)
+    return tuple(-value if name in minimised else value for name, value in pairs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepTask:
     """One of several tasks of a sweep, and how its scores become comparable with those of the others.

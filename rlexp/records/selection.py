@@ -1,6 +1,6 @@
 """The selection of a sweep's winner: made once, before any test run exists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -92,11 +92,6 @@ class Front:
         """The numbers of the trials."""
         return tuple(member.number for member in self.members)
 
-    def oriented(self, values: Sequence[float]) -> tuple[float, ...]:
-        """Values of the objectives with signs such that greater is better."""
-        pairs = zip(self.objectives, values, strict=True)
-        return tuple(-value if name in self.minimised else value for name, value in pairs)
-
     @classmethod
     def from_plain(cls, mapping: Mapping[str, Any]) -> "Front":
         """The front of a mapping of JSON values; the inverse of `asdict`.
@@ -140,6 +135,11 @@ class Selection:
         front = () if self.front is None else self.front.numbers
         others = dict.fromkeys(n for n in (self.winner, *rivals, *front) if n != DEFAULT)
         return (*others, DEFAULT)
+
+    @property
+    def further(self) -> tuple[int, ...]:
+        """The trials that are tested besides winner and default: a rival, or the rest of a front."""
+        return tuple(n for n in self.tested if n not in {self.winner, DEFAULT})
 
     def plain(self) -> dict[str, Any]:
         """The content of `selection.json`."""

@@ -26,9 +26,7 @@ def parameters_by_label(paths: ExperimentPaths) -> Mapping[str, str]:
         numbers[DEFAULT_LABEL] = DEFAULT
     if selection is not None and selection.winner < len(trials):
         numbers[TUNED] = selection.winner
-        for number in selection.tested:
-            if number not in {selection.winner, DEFAULT} and number < len(trials):
-                numbers[selection.label(number)] = number
+        numbers |= {selection.label(n): n for n in selection.further if n < len(trials)}
     return {label: format_parameters(_values(trials[n])) for label, n in numbers.items()}
 
 

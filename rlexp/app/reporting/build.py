@@ -109,9 +109,9 @@ def make_report(
         collector_paused(),
         beside(lambda: _sections(parts, inquiry, apart=True), worthwhile=large) as others,
     ):
-        own, card = _sections(parts, inquiry, apart=False), summary_card(inquiry)
+        here, card = _sections(parts, inquiry, apart=False), summary_card(inquiry)
         failed = failed_checks(inquiry)
-        computed = own | others.result()
+        computed = here | others.result()
     return ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),

@@ -33,17 +33,17 @@ def read_front(
     if not question.has_front:
         return None
     chosen = None if sweeping.selection is None else sweeping.selection.front
-    found = reference_point(entries, question)
-    if found is None:
+    reference = reference_point(entries, question, chosen)
+    if reference is None:
         return None
     objectives, plan = question.objectives, question.plan
-    point = found[0] if chosen is None else chosen.oriented(chosen.reference)
+    point, reference_rule = reference
     searched = dict(enumerate(searched_merits(entries, question)))
     return FrontEvidence(
         objectives=objectives.names,
         minimised=frozenset(n for n in objectives.names if n in objectives.minimised),
         reference=objectives.oriented(point),
-        reference_rule=found[1] if chosen is None else chosen.reference_rule,
+        reference_rule=reference_rule,
         frozen=chosen is not None,
         searched={n: objectives.oriented(m) for n, m in searched.items() if m is not None},
         searched_seeds=question.screened_seeds,

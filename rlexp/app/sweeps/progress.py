@@ -205,12 +205,11 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
 def front_status(sweeping: SweepSource) -> FrontStatus | None:
     """The front of a sweep; None with one objective, and before the first complete trial."""
     question, entries = sweeping.search.question, sweeping.search.entries
-    found = reference_point(entries, question) if question.has_front else None
-    if found is None:
-        return None
     chosen = None if sweeping.selection is None else sweeping.selection.front
-    objectives = question.objectives
-    point = found[0] if chosen is None else chosen.oriented(chosen.reference)
+    reference = reference_point(entries, question, chosen) if question.has_front else None
+    if reference is None:
+        return None
+    objectives, (point, _) = question.objectives, reference
     candidates = [] if chosen is not None else sweeping.finalists()
     values = [merits for merits in searched_merits(entries, question) if merits is not None]
     volume = hypervolume(values, point)

@@ -115,8 +115,17 @@ def _estimate(
     return report.settings.estimator.estimate(TaskScores.from_tasks([values]), MEAN, ends)
 
 
-def front_volumes(front: FrontEvidence, report: ReportContext) -> Iterator[FrontVolume]:
-    """The hypervolume of the front in each phase in which it runs."""
+def front_volumes(front: FrontEvidence, report: ReportContext) -> tuple[FrontVolume, ...]:
+    """The hypervolume of the front in each phase in which it runs; the card and a section show it."""
+    # The evidence of a report lives as long as the report, so that an `id` stands for one front.
+    key = f"hypervolumes of front {id(front)}"
+    if key not in report.computed:
+        report.computed[key] = tuple(_volumes(front, report))
+    volumes: tuple[FrontVolume, ...] = report.computed[key]
+    return volumes
+
+
+def _volumes(front: FrontEvidence, report: ReportContext) -> Iterator[FrontVolume]:
     reference = front.oriented(front.reference)
     for phase in PHASES:
         runs = [policy.values[phase] for policy in front.front if policy.values.get(phase)]

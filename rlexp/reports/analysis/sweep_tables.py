@@ -460,8 +460,7 @@ def _further_labels(sweep: SweepEvidence) -> frozenset[str]:
     selection = sweep.selection
     if selection is None:
         return frozenset()
-    others = (n for n in selection.tested if n not in {selection.winner, DEFAULT})
-    return frozenset(selection.label(number) for number in others)
+    return frozenset(map(selection.label, selection.further))
 
 
 def range_in_words(domain: Domain) -> str:

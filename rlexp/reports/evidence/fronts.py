@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlexp.protocol.sweep import oriented
+
 Vector = tuple[float, ...]
 """The value of each objective, in its units."""
 
@@ -73,5 +75,4 @@ class FrontEvidence:
 
     def oriented(self, values: Sequence[float]) -> Vector:
         """Values of the objectives with signs such that greater is better."""
-        pairs = zip(self.objectives, values, strict=True)
-        return tuple(-value if name in self.minimised else value for name, value in pairs)
+        return oriented(values, self.objectives, self.minimised)

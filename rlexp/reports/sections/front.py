@@ -169,17 +169,16 @@ def _policies_picture(
 ) -> ScatterFigure | None:
     """The policies in a phase: a small point for each seed, and the mean; None without runs."""
     evidence = report.evidence
-    shown = [v for v in values if v.phase == phase and v.whole is not None]
-    if not shown:
+    centres = [(v, v.whole) for v in values if v.phase == phase and v.whole is not None]
+    if not centres:
         return None
     dots = [
         (v, seed, point)
-        for v in shown
+        for v, _ in centres
         for seed, point in v.policy.values[phase].items()
         # The spread over seeds is no number of one run.
         if all(map(isfinite, point))
     ]
-    centres = [(v, v.whole) for v in shown if v.whole is not None]
     x, y = _axes(front, pair)
     lost = [v for v in values if v.phase == phase and v.n < v.planned]
     silent = "".join(f" {v.policy.name} has {v.n} of {v.planned} runs." for v in lost)
@@ -319,8 +318,9 @@ def _volume_table(sweep: SweepEvidence, front: FrontEvidence, report: ReportCont
             TableColumn(title="seeds", digits=0),
         ),
         rows=tuple(rows),
-        note=f"Of all seeds: of the {_over_seeds(sweep)} of each policy. Of one seed: of the policies that were trained with the same seed, mean over the seeds on "
-        f"which every policy of the front has a run. {_reference_text(front)}",
+        note=f"Of all seeds: of the {_over_seeds(sweep)} of each policy. Of one seed: of the policies that "
+        "were trained with the same seed, mean over the seeds on which every policy of the front has a run. "
+        f"{_reference_text(front)}",
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -21,7 +20,6 @@ from rlexp.api import best
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.request import merge_with_existing_sweep, read_sweep
-from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
@@ -31,7 +29,6 @@ from rlexp.records.selection import Selection
 from rlexp.reports.drawing.blocks import LineFigure, ReportDocument, ScatterFigure, Table
 from rlexp.stats.pareto import default_reference, front_of, hypervolume
 from rlexp.store.files import read_json
-from rlexp.store.layout import Layout
 from rlexp.store.sweeps import read_selection, read_trials
 
 quick = pytest.fixture(autouse=True)(quick_parts)
@@ -48,10 +45,7 @@ def _finished_at(folder: Path) -> StoredSweep:
 @pytest.fixture
 def stored(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
     """A finished sweep of score and energy in a folder of its own; it is made once and copied."""
-    finished = _finished_at(tmp_path_factory.getbasetemp() / "finished front")
-    shutil.copytree(finished.study.folder, tmp_path, dirs_exist_ok=True)
-    study = Workspace(tmp_path, Layout(tmp_path / "runs"))
-    return replace(finished, study=study, made=list(finished.made))
+    return _finished_at(tmp_path_factory.getbasetemp() / "finished front").copied_to(tmp_path)
 
 
 def selection_of(sweep: StoredSweep) -> Selection:
@@ -216,7 +210,8 @@ def test_the_report_has_each_policy_in_each_phase(stored: StoredSweep) -> None:
             for spec in stored.made
             if spec.phase is Phase.TEST and spec.seed == seed
         ]
-        by_seed.append(hypervolume(points, selection.front.oriented(selection.front.reference)))
+        reference = oriented((selection.front.reference[0], selection.front.reference[1]))
+        by_seed.append(hypervolume(points, reference))
     # The default configuration is on this front, so that all test runs are of its policies.
     assert 0 in selection.front.numbers
     assert fsum(by_seed) / 3 == pytest.approx(volume[3].estimate)

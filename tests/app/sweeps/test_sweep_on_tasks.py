@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -21,7 +20,6 @@ from rlexp.app.reporting.evidence import collect_evidence
 from rlexp.app.sweeps.mirrored import metric_names, mirrored_sweep
 from rlexp.app.sweeps.request import merge_with_existing_sweep, read_sweep
 from rlexp.app.sweeps.retrain import SweepTrial, request_trial_again
-from rlexp.app.workspace import Workspace
 from rlexp.config.report_settings import read_report
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError, RecordError
@@ -30,7 +28,6 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.reports.drawing.blocks import Table
 from rlexp.reports.evidence.sweeps import SweepEvidence
 from rlexp.store.files import read_json
-from rlexp.store.layout import Layout
 from rlexp.store.runs import read_experiment
 from rlexp.store.sweeps import read_selection, read_trials
 
@@ -67,10 +64,9 @@ def _finished_at(folder: Path) -> StoredSweep:
 @pytest.fixture
 def stored(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
     """A finished sweep on three tasks in a folder of its own; it is made once and copied."""
-    finished = _finished_at(tmp_path_factory.getbasetemp() / "finished sweep on tasks")
-    shutil.copytree(finished.study.folder, tmp_path, dirs_exist_ok=True)
-    study = Workspace(tmp_path, Layout(tmp_path / "runs"))
-    return replace(finished, study=study, made=list(finished.made))
+    return _finished_at(tmp_path_factory.getbasetemp() / "finished sweep on tasks").copied_to(
+        tmp_path
+    )
 
 
 def evidence_of(sweep: StoredSweep) -> SweepEvidence:

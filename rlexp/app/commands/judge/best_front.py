@@ -80,7 +80,7 @@ def front_of_sweep(sweep: SweepEvidence, context: ReportContext) -> FrontOfSweep
         reference=dict(zip(front.objectives, front.reference, strict=True)),
         reference_rule=front.reference_rule,
         policies=tuple(_rows(front, context)),
-        hypervolumes=tuple(front_volumes(front, context)),
+        hypervolumes=front_volumes(front, context),
         utilities=tuple(expected_utilities(front, context)),
     )
 

@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment
+from rlexp.app.execution.scripts.recipe_environments import (
+    FOLDER,
+    GROUP,
+    RecipeEnvironment,
+    recipe_names,
+)
 from rlexp.app.results import NextCommand, Schema
 from rlexp.app.workspace import Workspace
 from rlexp.config.config_files import options
 from rlexp.config.option_lookup import read_option
 from rlexp.errors import ConfigError
-
-GROUP = "algorithm"
-FOLDER = "recipe/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ def install_recipe(name: str, workspace: Workspace, *, again: bool = False) -> R
         ConfigError: There is no such recipe, or a package cannot be had.
     """
     bare_name = name.removeprefix(FOLDER)
-    names = [row.name for row in list_recipes(workspace).rows]
+    names = recipe_names(workspace.folder)
     if bare_name not in names:
         raise ConfigError.unknown(
             f"there is no recipe {bare_name!r}",

@@ -133,7 +133,7 @@ def check_compatibility(
         if configuration.spec(Phase.TEST, 0, 0).external:
             _check_batch(configuration, "a training script")
             refuse_replay_of_script(configuration)
-            check_external(configuration, workspace)
+            check_external(configuration, workspace, checked)
             refuse_callbacks(
                 configuration, "a training script", "rlexp is not called between its steps"
             )

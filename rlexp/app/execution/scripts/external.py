@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms.external import RECIPES_FOLDER, External, files_named
 from rlexp.app.execution.scripts.failure_lines import failure_line
-from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment, clean_variables
+from rlexp.app.execution.scripts.recipe_environments import (
+    RecipeEnvironment,
+    clean_variables,
+    recipe_with,
+)
 from rlexp.app.execution.scripts.silent_scripts import script_without_rlexp, silent_script
 from rlexp.app.workspace import Workspace
-from rlexp.config.config_files import group_options
-from rlexp.config.option_lookup import read_option
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.exchange.event_tail import EventFilesTail
@@ -21,6 +23,7 @@ from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.executors.memory import out_of_memory_kills
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded, RunStarted
 from rlexp.store.layout import AttemptPaths, RunPaths
@@ -33,8 +36,14 @@ if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
 
-def check_external(configuration: Configuration, workspace: Workspace) -> None:
+def check_external(configuration: Configuration, workspace: Workspace, checked: set[str]) -> None:
     """Refuse components, which a script cannot be given, and script files that were edited.
+
+    Args:
+        configuration: The configuration.
+        workspace: Its workspace.
+        checked: The virtual environments that were checked for other configurations; that of this one is
+            added.
 
     Raises:
         ConfigError: The environment has components, or the script certainly reports nothing.
@@ -43,24 +52,20 @@ def check_external(configuration: Configuration, workspace: Workspace) -> None:
     if components := configuration.environment.get("components"):
         raise ConfigError(
             f"component={','.join(components)} wraps environments that rlexp makes, but a "
-            "training script makes its environment itself: leave the component out, and pass settings to the script with algorithm.settings"
+            "training script makes its environment itself: leave the component out, and pass settings "
+            "to the script with algorithm.settings"
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
     if algorithm.requirements is not None:
-        name = _recipe_with(algorithm.requirements, workspace.folder)
-        RecipeEnvironment(name, algorithm.requirements).check()
+        key = canonical(sorted(algorithm.requirements))
+        # The check reads the files of recipes, and starts the Python of the environment.
+        if key not in checked:
+            checked.add(key)
+            name = recipe_with(algorithm.requirements, workspace.folder)
+            RecipeEnvironment(name, algorithm.requirements).check()
         return
     _check_reports(algorithm.command)
-
-
-def _recipe_with(requirements: Sequence[str], folder: Path) -> str:
-    """The name of the first recipe with these requirements; empty without any."""
-    for option in group_options("algorithm", folder):
-        part = read_option("algorithm", option, folder)
-        if sorted(part.get("requirements") or ()) == sorted(requirements):
-            return option.removeprefix("recipe/")
-    return ""
 
 
 def recipe_environment(algorithm: External) -> RecipeEnvironment | None:

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import psutil
 
+from rlexp.config.config_files import group_options
+from rlexp.config.option_lookup import read_option
 from rlexp.errors import ConfigError
 from rlexp.store.layout import cache_folder
 
+GROUP = "algorithm"
+FOLDER = "recipe/"
+"""The beginning of the options that are recipes."""
 READY = "ready.json"
 """File of a complete environment: its requirements and all packages with their versions."""
 PACKAGE = Path(__file__).parents[3]
@@ -158,6 +163,30 @@ class RecipeEnvironment:
                 code="missing_package",
             )
         return done.stdout
+
+
+def recipe_names(folder: Path) -> list[str]:
+    """The names of the recipes of rlexp and of a workspace, sorted (`sbx_ppo`).
+
+    Args:
+        folder: The folder of the workspace.
+    """
+    recipes = (o for o in group_options(GROUP, folder) if o.startswith(FOLDER))
+    return [option.removeprefix(FOLDER) for option in recipes]
+
+
+def recipe_with(requirements: Sequence[str], folder: Path) -> str:
+    """The name of the first recipe with these requirements; empty without any.
+
+    Args:
+        requirements: The packages, with versions.
+        folder: The folder of the workspace.
+    """
+    for name in recipe_names(folder):
+        part = read_option(GROUP, f"{FOLDER}{name}", folder)
+        if sorted(part.get("requirements") or ()) == sorted(requirements):
+            return name
+    return ""
 
 
 def clean_variables() -> dict[str, str]:
