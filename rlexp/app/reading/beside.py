@@ -64,28 +64,26 @@ class PartBeside(Generic[T]):
         reading, writing = os.pipe()
         command = os.getpid()
         # A Ctrl-C right after the fork would let the fork leave the block below as a second command.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with warnings.catch_warnings():
-                # Python 3.12 warns of threads of libraries in C, which are idle here.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                pid = os.fork()
-        except OSError:
-            os.close(reading)
-            os.close(writing)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            return None, None
-        if pid == 0:
-            # Nowhere may the fork leave this block: what follows belongs to the command. SIGINT stays
-            # blocked here: a Ctrl-C ends the command, which kills the fork.
+        with _interrupts_held():
             try:
+                with warnings.catch_warnings():
+                    # Python 3.12 warns of threads of libraries in C, which are idle here.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    self._pid = os.fork()
+            except OSError:
                 os.close(reading)
-                self._send(writing, command)
-            finally:
-                os._exit(0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(writing)
-        return pid, reading
+                os.close(writing)
+                return None, None
+            if self._pid == 0:
+                # Nowhere may the fork leave this block: what follows belongs to the command. It goes on
+                # without SIGINT: a Ctrl-C ends the command, which kills the fork.
+                try:
+                    os.close(reading)
+                    self._send(writing, command)
+                finally:
+                    os._exit(0)
+            os.close(writing)
+        return self._pid, reading
 
     def _send(self, writing: int, command: int) -> None:
         """Compute and send the result; an error sends nothing."""
@@ -97,6 +95,25 @@ class PartBeside(Generic[T]):
             content = pickle.dumps(self._compute(), protocol=pickle.HIGHEST_PROTOCOL)
             with os.fdopen(writing, "wb") as stream:
                 stream.write(content)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold back a Ctrl-C until the block ends.
+
+    A signal mask would not do: it belongs to one thread, and a thread of a library may receive the signal. Python
+    would then interrupt the block, and its mask would stay. Only the main thread may set a handler.
+    """
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        # None: the handler was not set by Python, which cannot set it again.
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def can_fork() -> bool:

@@ -107,6 +107,39 @@ def test_a_ctrl_c_right_after_the_fork_reaches_the_command_alone(
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_a_ctrl_c_that_another_thread_receives_is_held_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A SIGINT that reaches a thread of a library interrupts after the fork, and no signal stays blocked."""
+    ended, fork = threading.Event(), os.fork
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    assert other.ident is not None
+    thread, command, forked = other.ident, os.getpid(), list[int]()
+
+    def interrupted_fork() -> int:
+        pid = fork()
+        if os.getpid() == command:
+            signal.pthread_kill(thread, signal.SIGINT)
+            # Python handles the signal in the main thread while the fork is guarded.
+            time.sleep(0.1)
+            forked.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted_fork)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            PartBeside(lambda: None, fork=True)
+        assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        ended.set()
+        other.join()
+    os.waitpid(forked[0], 0)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_fork_that_the_system_has_forgotten_is_no_error() -> None:
     """Where SIGCHLD is ignored, nobody can wait for the fork, and the result counts."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
