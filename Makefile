@@ -86,6 +86,10 @@ $(METAWORLD): MODULES := metaworld, gymnasium_robotics
 $(MULTI_OBJECTIVE): EXTRAS := multi-objective
 $(MULTI_OBJECTIVE): MODULES := mo_gymnasium
 
+TREES := .venv-trees/ready
+$(TREES): EXTRAS := gbrl
+$(TREES): MODULES := gbrl
+
 COMPILED := .venv-compiled/ready
 $(COMPILED): EXTRAS := compiled
 $(COMPILED): MODULES := jax, gymnax, brax
@@ -94,10 +98,11 @@ $(COMPILED): PACKAGES := flax seaborn six brax==0.14.2
 $(COMPILED): UNPINNED := gymnax==1.0.1
 
 # JAX takes 380 MB. Its tests have a process of their own: JAX starts threads, and the ordinary tests fork.
-test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED)
+test-suites: $(METAWORLD) $(MULTI_OBJECTIVE) $(COMPILED) $(TREES)
 	.venv-metaworld/bin/python -m pytest $(SUITE_TESTS) -k 'metaworld or fetch or robotics or tasks'
 	.venv-multi-objective/bin/python -m pytest $(SUITE_TESTS) -k 'mo_ or treasure or objective or weighted'
 	RLEXP_COMPILED_TESTS=1 .venv-compiled/bin/python -m pytest tests/compiled
+	RLEXP_TREE_TESTS=1 .venv-trees/bin/python -m pytest tests/trees
 	RLEXP_RECIPE_TESTS=1 $(BIN)/pytest tests/app/execution/test_recipes_train.py
 
 .venv-%/ready: $(READY)

@@ -18,7 +18,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # JAX starts threads, and a process with threads must not fork, as other tests do: `make test-suites` runs
 # the tests with JAX in a process of their own.
-collect_ignore_glob = [] if "RLEXP_COMPILED_TESTS" in os.environ else ["compiled/test_*.py"]
+collect_ignore_glob = [
+    *([] if "RLEXP_COMPILED_TESTS" in os.environ else ["compiled/test_*.py"]),
+    # The package of the trees has an environment of its own, too.
+    *([] if "RLEXP_TREE_TESTS" in os.environ else ["trees/test_*.py"]),
+]
 
 LONG_FOLDERS = ("docs", "faults", "trackers", "training")
 """Folders with slow test files, which start first so that no worker waits for them at the end."""

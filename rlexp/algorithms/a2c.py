@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.algorithms.library import TREE_POLICY, LibraryAlgorithm
 from rlexp.algorithms.on_policy import OnPolicy
 from rlexp.algorithms.ranges import CountOrAll, NonNegative, Positive
 from rlexp.protocol.identity import Identity
@@ -20,6 +21,7 @@ class A2C(OnPolicy):
     """
 
     identity: ClassVar = Identity("algorithm", "a2c")
+    policies: ClassVar[tuple[str, ...]] = (*LibraryAlgorithm.policies, TREE_POLICY)
 
     ent_coef: Stepped[NonNegative]
     """Weight of the entropy bonus in the loss."""

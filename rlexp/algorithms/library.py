@@ -21,6 +21,8 @@ Learner = TypeVar("Learner", bound="BaseAlgorithm")
 
 NOT_OF_THE_LIBRARY = frozenset({"start_from", "experience"})
 """Settings of an algorithm that are no arguments of the library's class."""
+TREE_POLICY = "TreePolicy"
+"""A policy of gradient-boosted trees, which rlexp adds to those of the library."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
 
@@ -123,7 +125,8 @@ def construct(
     """
     # Checked here, because the errors of the library for these cases are hard to read.
     _check_spaces(member, policy, environment)
-    _check_policy(member, library.policy_aliases, policy, arguments)
+    policies = {**library.policy_aliases, **_policies_of_rlexp(policy)}
+    _check_policy(member, policies, policy, arguments)
     shape = environment.action_space.shape or ()
     left_out = NOT_OF_THE_LIBRARY | getattr(member, "not_of_the_library", frozenset())
     names = [f.name for f in fields(member) if f.name not in left_out]
@@ -131,7 +134,7 @@ def construct(
     values |= besides or {}
     try:
         return library(
-            policy,
+            policies[policy],
             environment,
             # A copy, because the library changes the dictionary.
             policy_kwargs=deepcopy(dict(arguments)),
@@ -199,6 +202,15 @@ def _check_spaces(member: Algorithm, policy: str, environment: "VecEnv") -> None
 def _kinds(space: object) -> set[str]:
     # By name and with base classes, so that this module needs no import of Gymnasium.
     return {kind.__name__ for kind in type(space).__mro__}
+
+
+def _policies_of_rlexp(policy: str) -> dict[str, type[Any]]:
+    """The policy of this name that rlexp adds to those of the library, if it adds one."""
+    if policy != TREE_POLICY:
+        return {}
+    from rlexp.agents.tree_policy import TreePolicy
+
+    return {TREE_POLICY: TreePolicy}
 
 
 def _check_policy(

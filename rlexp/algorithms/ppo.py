@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rlexp.algorithms.library import TREE_POLICY, LibraryAlgorithm
 from rlexp.algorithms.on_policy import ClippedPolicyGradient
 from rlexp.algorithms.ranges import Count, CountOrAll
 from rlexp.protocol.identity import Identity
@@ -19,6 +20,7 @@ class PPO(ClippedPolicyGradient):
     """
 
     identity: ClassVar = Identity("algorithm", "ppo")
+    policies: ClassVar[tuple[str, ...]] = (*LibraryAlgorithm.policies, TREE_POLICY)
 
     batch_size: Count
     """Transitions in a minibatch."""

@@ -280,6 +280,8 @@ def check_parts(
             f"agent={kind} gives a {agent.policy}, which {name} does not have "
             f"(it has: {', '.join(algorithm.policies)}); choose another agent",
         )
+    if (check_installed := getattr(agent, "check_installed", None)) is not None:
+        check_installed()
     check_changing_networks(agent, algorithm)
     if not set(spaces.observation) & set(agent.observations):
         raise ConfigError(
