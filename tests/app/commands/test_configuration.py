@@ -149,7 +149,7 @@ def test_options_are_printed_with_descriptions(tmp_path: Path) -> None:
     """In a pipe, each option is one line: its name and the first sentence of its description."""
     lines = rlexp(tmp_path, "config", "list", "agent").out.splitlines()
     names, sentences = zip(*(line.split("  ") for line in lines), strict=True)
-    assert names == ("cnn", "linear", "lstm", "mlp", "multi_input")
+    assert names == ("cnn", "gbrl", "linear", "lstm", "mlp", "multi_input")
     assert all(". " not in sentence for sentence in sentences)
 
 

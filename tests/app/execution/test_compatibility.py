@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -40,6 +41,12 @@ def refusal(folder: Path, *overrides: str) -> str:
         ),
         (["agent=cnn"], "agent=cnn cannot read CartPole-v1: its observations are Box"),
         (["agent=lstm"], "gives a MlpLstmPolicy, which PPO does not have"),
+        (["agent=gbrl", "algorithm=dqn"], "gives a TreePolicy, which DQN does not have"),
+        *(
+            [(["agent=gbrl"], "not installed: pip install 'rlexp[gbrl]'")]
+            if find_spec("gbrl") is None
+            else []
+        ),
         (["algorithm=maskable_ppo"], "CartPole-v1 has no action_masks()"),
         (
             ["budget.steps=2000"],
