@@ -37,13 +37,16 @@ def in_units(text: str, unit: str) -> str:
     """
     if unit == ENVIRONMENT_STEPS:
         return text
-    name = unit_text(unit)
-    for several, one in (
-        ("environment steps", "environment step"),
-        ("Environment steps", "Environment step"),
+    several = unit_text(unit)
+    one = several.removesuffix("s")
+    article = "an" if one[0] in "aeiou" else "a"
+    for words, said in (
+        ("an environment step", f"{article} {one}"),
+        ("environment step", one),
+        ("Environment step", one.capitalize()),
     ):
-        word = name.capitalize() if several[0] == "E" else name
-        text = text.replace(several, word).replace(one, word.removesuffix("s"))
+        # The plural of every unit ends with the same letter as that of environment steps.
+        text = text.replace(words, said)
     return text
 
 
