@@ -166,21 +166,30 @@ class Trainer:
             The undiscounted return of each episode. Where a wrapper of Gymnasium records the
             statistics of episodes, they are taken: wrappers outside of it may change rewards.
         """
-        budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
-        every = budget.get("evaluation_every")
-        number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
-        episodes = budget["final_episodes" if final else "evaluation_episodes"]
+        seed, episodes = self.evaluation(step, final=final)
         # A class of environments has the methods of one.
         is_made = hasattr(environment, "step") and not isinstance(environment, type)
         played = environment if is_made else environment()
         # The first reset gets the seed of the evaluation; later resets continue its stream.
         episodes_played = [
-            _play(played, act, seeds[number] if episode == 0 else None)
+            _play(played, act, seed if episode == 0 else None)
             for episode in range(episodes)
         ]
         returns = tuple(total for total, _ in episodes_played)
         self.evaluated(step, returns, [length for _, length in episodes_played], final=final)
         return returns
+
+    def evaluation(self, step: int, *, final: bool = False) -> tuple[int, int]:
+        """The seed of an evaluation, and the number of its episodes.
+
+        Args:
+            step: Steps of the training so far.
+            final: Whether it is that of the final policy.
+        """
+        budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
+        every = budget.get("evaluation_every")
+        number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
+        return seeds[number], budget["final_episodes" if final else "evaluation_episodes"]
 
     def is_due(self, step: int) -> bool:
         """Whether an evaluation during training is due at `step`, since the last time this was asked."""
