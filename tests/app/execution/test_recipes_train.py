@@ -21,8 +21,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 SMALL = (
-    *("budget.steps=1024", "budget.evaluation_every=512", "budget.evaluation_episodes=1"),
-    *("budget.final_episodes=2", "seeds.test=2"),
+    *("budget.evaluation_every=512", "budget.evaluation_episodes=1", "budget.final_episodes=2"),
 )
 FRONT = (
     *("environment=deep_sea_treasure", "environment.reference_point={treasure: 0, time: -101}"),
@@ -57,7 +56,7 @@ RECIPES = {
     "trl_rloo": [
         *("environment=external", "environment.name=letters", "environment.unit=tokens"),
         *("algorithm.settings.width=16", "algorithm.settings.checkpoint_every=256"),
-        *("algorithm.settings.per_device_train_batch_size=16", "budget.final_episodes=8"),
+        *("algorithm.settings.per_device_train_batch_size=16"),
     ],
 }
 """The words with which each recipe trains for a moment."""
@@ -76,7 +75,10 @@ def test_a_recipe_trains(recipe: str, tmp_path: Path, monkeypatch: pytest.Monkey
     """Two seeds train, are evaluated during training and at the end, and differ."""
     monkeypatch.chdir(tmp_path)
     install_recipe(recipe, Workspace.here())
-    outcome = api.run(f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe], experiment="x")
+    outcome = api.run(
+        *(f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]),
+        *("budget.steps=1024", "seeds.test=2", "experiment=x"),
+    )
     assert isinstance(outcome, RunOutcome)
     rows = outcome.summary.runs
     assert ["completed"] * 2 == [row.state for row in rows], [row.reason for row in rows]
@@ -95,8 +97,8 @@ def test_a_killed_recipe_ends_with_the_same_numbers(
     """After kill -9 behind a checkpoint, the same command continues and gives the same last line."""
     monkeypatch.chdir(tmp_path)
     install_recipe(recipe, Workspace.here())
-    words = [f"algorithm=recipe/{recipe}", *SMALL, "budget.steps=2048", *RECIPES[recipe]]
-    words.append("seeds.test=1")
+    words = [f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]]
+    words += ["budget.steps=2048", "seeds.test=1"]
     api.run(*words, experiment="whole")
     kill_after_a_checkpoint([*words, "experiment=killed"], tmp_path)
     outcome = api.run(*words, experiment="killed")
