@@ -106,7 +106,7 @@ class Trainer:
     def evaluated(
         self,
         step: int,
-        returns: Sequence[float],
+        returns: "Sequence[float] | Mapping[str, Sequence[float]]",
         lengths: Sequence[int] | None = None,
         *,
         final: bool = False,
@@ -116,12 +116,17 @@ class Trainer:
 
         Args:
             step: Steps of the training so far.
-            returns: The undiscounted return of each episode.
+            returns: The undiscounted return of each episode; of several agents or objectives, those of
+                each component by name (`environment.return_of` says which is the return of the run).
             lengths: The length of each episode, if known.
             final: Whether it is that of the final policy.
             measures: Further numbers by name, one for each episode (`success`).
         """
-        line: dict[str, Any] = {"returns": [float(value) for value in returns]}
+        line: dict[str, Any] = {
+            "returns": {name: _numbers(values) for name, values in returns.items()}
+            if isinstance(returns, Mapping)
+            else _numbers(returns)
+        }
         if lengths is not None:
             line["lengths"] = [int(length) for length in lengths]
         if measures:
@@ -130,6 +135,21 @@ class Trainer:
                 for name, values in measures.items()
             }
         self._write(step, **line, **({"final": True} if final else {}))
+
+    def evaluated_front(
+        self, step: int, front: Sequence[Mapping[str, Sequence[float]]], *, final: bool = False
+    ) -> None:
+        """Report the evaluation of a front of policies (`environment.reference_point`).
+
+        Args:
+            step: Steps of the training so far.
+            front: Of each policy, the returns of its episodes for each objective by name.
+            final: Whether it is that of the final policies.
+        """
+        policies = [
+            {name: _numbers(values) for name, values in policy.items()} for policy in front
+        ]
+        self._write(step, front=policies, **({"final": True} if final else {}))
 
     def evaluate(
         self, environment: Any, act: Callable[[Any], Any], step: int, *, final: bool = False
@@ -146,21 +166,29 @@ class Trainer:
             The undiscounted return of each episode. Where a wrapper of Gymnasium records the
             statistics of episodes, they are taken: wrappers outside of it may change rewards.
         """
-        budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
-        every = budget.get("evaluation_every")
-        number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
-        episodes = budget["final_episodes" if final else "evaluation_episodes"]
+        seed, episodes = self.evaluation(step, final=final)
         # A class of environments has the methods of one.
         is_made = hasattr(environment, "step") and not isinstance(environment, type)
         played = environment if is_made else environment()
         # The first reset gets the seed of the evaluation; later resets continue its stream.
         episodes_played = [
-            _play(played, act, seeds[number] if episode == 0 else None)
-            for episode in range(episodes)
+            _play(played, act, seed if episode == 0 else None) for episode in range(episodes)
         ]
         returns = tuple(total for total, _ in episodes_played)
         self.evaluated(step, returns, [length for _, length in episodes_played], final=final)
         return returns
+
+    def evaluation(self, step: int, *, final: bool = False) -> tuple[int, int]:
+        """The seed of an evaluation, and the number of its episodes.
+
+        Args:
+            step: Steps of the training so far.
+            final: Whether it is that of the final policy.
+        """
+        budget, seeds = self.configuration["budget"], self.configuration["seeds"]["evaluation"]
+        every = budget.get("evaluation_every")
+        number = -1 if final or not every else min(max(step // every - 1, 0), len(seeds) - 1)
+        return seeds[number], budget["final_episodes" if final else "evaluation_episodes"]
 
     def is_due(self, step: int) -> bool:
         """Whether an evaluation during training is due at `step`, since the last time this was asked."""
@@ -231,6 +259,11 @@ class Trainer:
         """Append a line; it is complete when this returns."""
         with self.results.open("a") as file:
             file.write(json.dumps({"step": int(step), **values}) + "\n")
+
+
+def _numbers(values: Sequence[float]) -> list[float]:
+    """Numbers that JSON holds; those of NumPy, PyTorch or JAX it does not."""
+    return [float(value) for value in values]
 
 
 def _play(environment: Any, act: Callable[[Any], Any], seed: int | None) -> tuple[float, int]:

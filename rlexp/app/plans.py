@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rlexp.app.results import Displayed, Schema
+from rlexp.protocol.units import ENVIRONMENT_STEPS
 
 POPULATIONS = frozenset({"pbt", "pb2"})
 """The tuners whose trials are parts of the trainings of members; a rival is tested beside the winner."""
@@ -104,8 +105,9 @@ class RunPlan(ExecutionEstimate, Displayed):
         runs: Number of missing runs, which will be started.
         done: Number of completed runs.
         failed: Number of runs whose failure is final; `--retry` repeats them.
-        steps: Environment steps of all missing runs together.
-        steps_per_run: The distinct numbers of environment steps per missing run.
+        steps: Steps of all missing runs together.
+        steps_per_run: The distinct numbers of steps per missing run.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
             there is nothing to compare.
         looks: What to do where the test seeds have been looked at with other configurations; null
@@ -128,6 +130,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     failed: int
     steps: int
     steps_per_run: tuple[int, ...]
+    unit: str = ENVIRONMENT_STEPS
     reach: str | None = None
     looks: str | None = None
     protocol: str | None = None
@@ -169,7 +172,8 @@ class SweepOutline(ExecutionEstimate, Displayed):
         limits: Further limits of the search, as text.
         continuation: How runs with more steps begin, as text; null where no run continues another.
         runs: Maximum number of runs that are still to come.
-        steps_per_run: Environment steps per run.
+        steps_per_run: Steps per run.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         population_runs: In the search of a population, the maximum number of runs that are still to come,
             parts of trainings among them; `runs` is then the number of whole runs with as many steps.
             Null otherwise.
@@ -205,4 +209,5 @@ class SweepOutline(ExecutionEstimate, Displayed):
     continuation: str | None
     runs: int
     steps_per_run: int
+    unit: str
     population_runs: int | None = None

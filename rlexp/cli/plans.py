@@ -12,6 +12,7 @@ from rlexp.app.plans import (
     StartingPoints,
     SweepOutline,
 )
+from rlexp.protocol.units import unit_text
 from rlexp.reports.evidence.restarts import first_reasons
 from rlexp.text import format_bytes, format_count, format_duration, join_first_names, join_names
 
@@ -31,7 +32,7 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
         yield from refused_lines(plan.refused)
         return
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
-    yield f"  {format_count(plan.runs, 'run')} × {each} environment steps · {_expected(plan)}"
+    yield f"  {format_count(plan.runs, 'run')} × {each} {unit_text(plan.unit)} · {_expected(plan)}"
     if plan.protocol:
         yield f"  {plan.protocol}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
@@ -83,10 +84,10 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
 def _amount(plan: SweepOutline) -> str:
     """The number of runs that are still to come, and their environment steps."""
     if plan.population_runs is None:
-        return f"{format_count(plan.runs, 'run')} × {plan.steps_per_run:,} environment steps"
+        return f"{format_count(plan.runs, 'run')} × {plan.steps_per_run:,} {unit_text(plan.unit)}"
     whole = format_count(plan.runs, "whole run")
     return (
-        f"{format_count(plan.population_runs, 'run')} with as many environment steps as {whole} of "
+        f"{format_count(plan.population_runs, 'run')} with as many {unit_text(plan.unit)} as {whole} of "
         f"{plan.steps_per_run:,}"
     )
 

@@ -11,6 +11,7 @@ from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.measures import declaration_key, known_values
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.space import Choice, Domain, Parameter, Space
+from rlexp.protocol.units import UNIT
 
 CURVE_OBJECTIVES = ("auc", "last_window", "steps_to_threshold")
 """Objectives that are computed from evaluations during training."""
@@ -37,11 +38,22 @@ def check_sweep(request: SweepRequest, allowed: Sequence[str] = ()) -> None:
         raise ConfigError(
             "seeds.tuning is empty: a trial is scored on tuning seeds; set seeds.tuning to 1 or more"
         )
+    _check_unit(request)
     _check_objectives(request, root, pruner)
     _check_budget(request, root)
     _check_screening(request, root)
     _check_pruner(request, root, pruner)
     check_values(request, allowed)
+
+
+def _check_unit(request: SweepRequest) -> None:
+    key = f"environment.{UNIT}"
+    if key in request.space.keys:
+        raise ConfigError(
+            f"sweep.space.{key} would compare trials whose steps have different units, which are never "
+            "mixed: start one sweep for each unit",
+            key=key,
+        )
 
 
 def _evaluates(root: ValidatedSettings) -> bool:

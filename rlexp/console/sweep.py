@@ -20,6 +20,7 @@ from rlexp.engine.sweep_view import (
 )
 from rlexp.metrics.estimate import FEW
 from rlexp.protocol.sweep import PROPOSALS
+from rlexp.protocol.units import unit_text
 from rlexp.records.selection import configuration_name
 from rlexp.text import format_count, format_duration, format_parameters, format_score
 
@@ -57,7 +58,7 @@ def trial_line(trial: EndedTrial) -> str:
 def status_line(sweep: SweepStatus) -> str:
     """The progress of a sweep on one line."""
     if sweep.stage == PROPOSALS:
-        return f"{candidates_text(sweep)} · {sweep.steps:,} environment steps"
+        return f"{candidates_text(sweep)} · {sweep.steps:,} {unit_text(sweep.unit)}"
     trials = sweep.trials
     best = (
         f" · best {format_score(sweep.best.value)} (trial {sweep.best.trial})"
@@ -77,7 +78,7 @@ def status_line(sweep: SweepStatus) -> str:
     )
     limits = f" · {sweep.limits}" if sweep.limits else ""
     return (
-        f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} environment steps"
+        f"{_stage(sweep)}: {_trials(trials)}{unfinished}{best} · {sweep.steps:,} {unit_text(sweep.unit)}"
         f"{limits}{left}"
     )
 

@@ -124,7 +124,8 @@ class SweepStatus:
             so far; None without either.
         stage_runs_ended: Number of ended runs of the present stage.
         stage_runs: Number of runs of the present stage.
-        steps: Environment steps spent so far.
+        steps: Steps spent so far.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         limits: Limits of the search besides the number of trials, as text.
         seconds_left: Expected remaining time in seconds; None if unknown.
         regret_bound: At most so much could more trials gain, in units of the objective; None without
@@ -142,6 +143,7 @@ class SweepStatus:
     stage_runs_ended: int
     stage_runs: int
     steps: int
+    unit: str
     limits: str
     seconds_left: float | None
     regret_bound: float | None
@@ -159,7 +161,8 @@ class SweepView:
         running: Number of trials that have begun and not ended.
         best: Number and value of the best trial so far.
         runs: Number of ended runs, and number of all runs, of the present stage.
-        steps: Environment steps spent so far.
+        steps: Steps spent so far.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         limits: Further limits of the search, as text.
         left: Expected remaining time in seconds; None if unknown.
         driven: Whether a command executes the sweep now.
@@ -176,6 +179,7 @@ class SweepView:
     best: tuple[int, float] | None
     runs: tuple[int, int]
     steps: int
+    unit: str
     limits: str
     left: float | None
     driven: bool = True
@@ -205,6 +209,7 @@ class SweepView:
             stage_runs_ended=self.runs[0],
             stage_runs=self.runs[1],
             steps=self.steps,
+            unit=self.unit,
             limits=self.limits,
             seconds_left=self.left,
             regret_bound=self.regret_bound,

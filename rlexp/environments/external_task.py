@@ -8,6 +8,8 @@ from rlexp.environments import Reference, Vector
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.units import Unit
+from rlexp.protocol.vector_scores import VectorScores
 
 if TYPE_CHECKING:
     import gymnasium
@@ -27,6 +29,27 @@ class ExternalTask:
     """Known scores of the task."""
     measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
     """Directions and known values of measures, by name."""
+    unit: Unit | None = None
+    """The unit of all steps; null means environment steps."""
+    return_of: str | None = None
+    """The component that is the return of the run, where the script reports a return of several agents
+    or objectives."""
+    reference_point: dict[str, float] | None = None
+    """A number for each objective, above which the hypervolume of a front of policies is measured."""
+
+    def __post_init__(self) -> None:
+        """Refuse declarations of vectors that contradict each other."""
+        self.vectors.check()
+
+    @property
+    def vectors(self) -> VectorScores:
+        """What is declared about vectors of returns."""
+        return VectorScores(return_of=self.return_of, reference_point=self.reference_point)
+
+    @property
+    def reported(self) -> dict[str, DeclaredMeasure]:
+        """The measures of the declared vectors."""
+        return self.vectors.measures
 
     @property
     def task(self) -> str:

@@ -11,6 +11,7 @@ from rlexp.environments.wrappers import measured_by
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.vector_scores import VectorScores
 
 if TYPE_CHECKING:
     import gymnasium
@@ -29,6 +30,9 @@ class MultiObjectiveTask(RegisteredTask):
     """Weight of each objective, in the order of the reward vector."""
     objectives: tuple[str, ...] | None
     """Names of the objectives, in the same order; null numbers them from 0."""
+    reference_point: dict[str, float] | None = None
+    """Of a training script that learns a front of policies: a number for each objective, above which the
+    hypervolume is measured."""
 
     def __post_init__(self) -> None:
         RegisteredTask.__post_init__(self)
@@ -42,16 +46,27 @@ class MultiObjectiveTask(RegisteredTask):
                 f"environment.objectives={list(names)} must be {len(self.weights)} different "
                 "names, one for each of environment.weights"
             )
+        self._vectors().check()
+        if self.reference_point is not None and set(self.reference_point) != set(names):
+            raise ConfigError(
+                f"environment.reference_point has numbers of {', '.join(self.reference_point)}, and the "
+                f"objectives are {', '.join(names)}: give one for each"
+            )
 
     @property
     def task(self) -> str:
         """The name under which scores are compared."""
+        if self.reference_point is not None:
+            # All weights together are learned.
+            return self.name or f"{self.registered}(front)"
         weights = ",".join(f"{weight:g}" for weight in self.weights)
         return self.name or f"{self.registered}({weights})"
 
     @property
     def reported(self) -> dict[str, DeclaredMeasure]:
         """The return of each objective, and what wrappers report."""
+        if self.reference_point is not None:
+            return self._vectors().measures
         objectives = {f"return/{name}": DeclaredMeasure() for name in self._names()}
         # Not `super()`: a dataclass with slots is another class than the one in its methods.
         return {**objectives, **measured_by(self.wrappers)}
@@ -77,6 +92,9 @@ class MultiObjectiveTask(RegisteredTask):
                 f"for the {space.shape[0]} objectives of {self.registered}: give one for each"
             )
         return Scalarised(environment, self.weights, self._names())
+
+    def _vectors(self) -> VectorScores:
+        return VectorScores(reference_point=self.reference_point)
 
     def _names(self) -> tuple[str, ...]:
         if self.objectives is None:

@@ -25,6 +25,7 @@ from rlexp.environments.wrappers import (
 )
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.units import Unit
 
 if TYPE_CHECKING:
     import gymnasium
@@ -55,6 +56,8 @@ class RegisteredTask:
     """Known scores of the task."""
     measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
     """Directions and known values of measures, by name."""
+    unit: Unit | None = None
+    """The unit of the steps of a training script; null means environment steps."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):

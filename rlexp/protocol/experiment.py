@@ -11,6 +11,7 @@ from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import CALLBACK, Parent, RunSpec, described
 from rlexp.protocol.sweep import MINIMISED, OBJECTIVES, Sweep, SweepPlan
+from rlexp.protocol.units import unit_of
 
 Failures = Literal["missing", "worst"]
 """Treatment of failed runs: as a missing score, or as the declared minimum of the task."""
@@ -52,6 +53,11 @@ class Configuration:
     def lower_is_better(self) -> bool:
         """Whether the score is a measure that is declared as minimised."""
         return is_minimised(self.budget.quantity, self.measures)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the steps of its runs, as `environment.unit` writes it."""
+        return unit_of(self.environment)
 
     @property
     def worst_key(self) -> str:

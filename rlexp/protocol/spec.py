@@ -10,6 +10,7 @@ from rlexp.protocol.budget import BATCH
 from rlexp.protocol.identity import Plain, digest, identifying, short_name, without_null
 from rlexp.protocol.measures import quantity_of
 from rlexp.protocol.seeds import Phase, Streams
+from rlexp.protocol.units import unit_of
 
 PLUG_INS = ("agent", "algorithm", "environment", "callback", "replay", "dataset")
 """Fields that contain a plug-in."""
@@ -165,6 +166,11 @@ class RunSpec:
     def quantity(self) -> str:
         """What the score is made of: `return`, or the name of a measure or an imported metric."""
         return scored_quantity(self.algorithm, self.budget["score"])
+
+    @property
+    def unit(self) -> str:
+        """The unit of its steps, as `environment.unit` writes it (`environment_steps`)."""
+        return unit_of(self.environment)
 
     @property
     def hang_timeout(self) -> float | None:

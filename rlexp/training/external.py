@@ -12,6 +12,8 @@ from typing import Any
 from rlexp.errors import DISK_ERRORS, RecordError
 from rlexp.protocol.budget import Budget, overtime_text
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.units import ENVIRONMENT_STEPS
+from rlexp.protocol.vector_scores import NO_VECTORS, VectorScores
 from rlexp.records.events import (
     Continued,
     Ending,
@@ -53,6 +55,8 @@ class Script:
         scalars: Returns new scalars that the script has logged into event files: steps with their
             scalars by name. Its argument says whether the script has ended.
         earlier: Earlier attempts by number, if the script may continue from its checkpoints.
+        unit: The unit of its steps.
+        vectors: What the environment declares about vectors of returns.
     """
 
     words: Sequence[str]
@@ -65,6 +69,8 @@ class Script:
     memory_kills: Callable[[], int] = int
     scalars: Callable[[bool], Sequence[tuple[int, Mapping[str, float]]]] = lambda _: ()
     earlier: Mapping[int, EarlierAttempt] = field(default_factory=dict)
+    unit: str = ENVIRONMENT_STEPS
+    vectors: VectorScores = NO_VECTORS
 
 
 def script_configuration(
@@ -122,7 +128,9 @@ def train_by_script(
         listener: Receives every event; the last event is also returned.
         check: Called before the script is started; a RecordError interrupts the run.
     """
-    results = Results(budget, listener.now, earlier=script.earlier)
+    results = Results(
+        budget, listener.now, earlier=script.earlier, unit=script.unit, vectors=script.vectors
+    )
     request: StopRequest | None = None
     fault: ScriptFault | None = None
     listener.goes_on_from(None)

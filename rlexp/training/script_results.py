@@ -10,10 +10,13 @@ from typing import Any
 
 from rlexp.errors import did_you_mean
 from rlexp.protocol.budget import Budget
+from rlexp.protocol.units import ENVIRONMENT_STEPS, unit_text
+from rlexp.protocol.vector_scores import HYPERVOLUME, NO_VECTORS, VectorScores
 from rlexp.records.events import Continued, Evaluated, Failure, Measured
 from rlexp.records.scored_measure import lacking_measure
+from rlexp.training.vector_results import front_measures, joined, split_returns
 
-EVALUATION_KEYS = ("returns", "lengths", "seconds", "measures", "final")
+EVALUATION_KEYS = ("returns", "front", "lengths", "seconds", "measures", "final")
 CONTINUES = "continues"
 """Key of a first line: the attempt whose checkpoint the script continues from."""
 KEYS = ("step", "metrics", *EVALUATION_KEYS, CONTINUES)
@@ -95,6 +98,8 @@ class Results:
     Attributes:
         budget: The budget that steps and numbers of episodes are checked against.
         now: Returns seconds since 1970.
+        unit: The unit of steps.
+        vectors: What the environment declares about vectors of returns.
         step: The step of the last line.
         evaluations: Steps of the evaluations so far, without the final one.
         final: Whether the final evaluation was read.
@@ -105,6 +110,8 @@ class Results:
 
     budget: Budget
     now: Callable[[], float]
+    unit: str = ENVIRONMENT_STEPS
+    vectors: VectorScores = NO_VECTORS
     step: int = 0
     evaluations: list[int] = field(default_factory=list)
     final: bool = False
@@ -140,7 +147,7 @@ class Results:
         if "metrics" in entry:
             metrics = self._numbers(entry["metrics"], "metrics")
             events.append(Measured(time=self.now(), step=self.step, metrics=metrics))
-        if "returns" in entry:
+        if "returns" in entry or "front" in entry:
             events.append(self._evaluated(entry))
         elif orphans := [key for key in EVALUATION_KEYS if key in entry]:
             raise self._fault(f"{orphans[0]} needs returns in the same line")
@@ -198,7 +205,7 @@ class Results:
     def checked_step(self, step: Any) -> int:
         """The step of a line; refuses one that goes back or is far beyond the budget."""
         if type(step) is not int or step < 0:
-            raise self._fault(f"step={step!r} is no number of environment steps")
+            raise self._fault(f"step={step!r} is no number of {unit_text(self.unit)}")
         if step < self.step:
             raise self._fault(f"step {step} goes back behind step {self.step}")
         if step > self.largest_step:
@@ -209,12 +216,12 @@ class Results:
         final = entry.get("final", False)
         if type(final) is not bool:
             raise self._fault(f"final={final!r} is neither true nor false")
-        returns = self._returns(entry["returns"], final=final)
         seconds = entry.get("seconds", 0.0)
         if not _is_number(seconds) or not 0 <= seconds < math.inf:
             raise self._fault(f"seconds={seconds!r} is no duration")
         try:
-            measures = self._measures(entry.get("measures"))
+            returns, vector = self._scores(entry, final=final)
+            measures = self._measures(joined(entry.get("measures"), vector))
             more = {} if measures is None else {"measures": measures}
             event = Evaluated(
                 time=self.now(),
@@ -246,8 +253,22 @@ class Results:
             raise self._fault(f"step {self.step} has two evaluations")
         self.evaluations.append(self.step)
 
+    def _scores(
+        self, entry: Mapping[str, Any], *, final: bool
+    ) -> tuple[tuple[float, ...], dict[str, list[float]]]:
+        """The returns of an evaluation, and the measures that its vectors become."""
+        episodes = getattr(self.budget, _episodes_setting(final=final))
+        if "front" not in entry:
+            returns, vector = split_returns(entry["returns"], self.vectors, episodes)
+            return self._returns(returns, final=final), vector
+        if excess := [key for key in ("returns", "lengths") if key in entry]:
+            raise self._fault(f"a front has no {excess[0]}: leave them out")
+        vector = front_measures(entry["front"], self.vectors, episodes)
+        # A journal needs a return of each episode, and a front has none.
+        return tuple(vector[HYPERVOLUME]), vector
+
     def _returns(self, values: Any, *, final: bool) -> tuple[float, ...]:
-        name = "final_episodes" if final else "evaluation_episodes"
+        name = _episodes_setting(final=final)
         expected = getattr(self.budget, name)
         if not isinstance(values, list) or not all(map(_is_number, values)):
             raise self._fault("returns must be a list of numbers, one for each episode")
@@ -287,6 +308,11 @@ class Results:
         return ScriptFault(Failure.USER, f"line {self._number} of the results file: {reason}")
 
 
+def _episodes_setting(*, final: bool) -> str:
+    """The setting of the budget with the number of episodes of an evaluation."""
+    return "final_episodes" if final else "evaluation_episodes"
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -303,12 +329,14 @@ def _quoted(line: bytes) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}…")
 
 
-def evaluations_in(path: Path, budget: Budget, now: Callable[[], float]) -> list[Evaluated]:
+def evaluations_in(
+    path: Path, budget: Budget, now: Callable[[], float], vectors: VectorScores = NO_VECTORS
+) -> list[Evaluated]:
     """The evaluations during training in the results file of an attempt that was killed, in order.
 
     The last line may be cut, and what follows an invalid line does not count.
     """
-    results, evaluations = Results(budget, now), list[Evaluated]()
+    results, evaluations = Results(budget, now, vectors=vectors), list[Evaluated]()
     with suppress(ScriptFault):
         for line in Tail(path).read():
             entry = json.loads(line) if CONTINUES.encode() in line else None

@@ -204,3 +204,72 @@ def test_a_text_that_only_a_file_puts_into_a_command_is_not_trusted() -> None:
         chosen=choices,
     )
     check_imports([typed_configuration], (), ("rlexp", "sweep"), trusted=[typed_configuration])
+
+
+def test_a_unit_is_part_of_the_identity_only_where_it_is_declared() -> None:
+    """`environment.unit=tokens` is another run; the unit null is hashed as if it were absent."""
+    first, tokens = spec(), spec("environment.unit=tokens")
+    assert (None, "tokens") == (first.environment["unit"], tokens.environment["unit"])
+    assert first.id != tokens.id
+    without = {k: v for k, v in first.environment.items() if k != "unit"}
+    assert first.id == RunSpec.from_plain({**first.plain(), "environment": without}).id
+
+
+def test_configurations_of_one_experiment_have_one_unit() -> None:
+    """A grid over units is refused with both units, before anything trains."""
+    with pytest.raises(ConfigError, match=r"in tokens \(.*\) and in episodes \(.*\).*never mixed"):
+        read_request(
+            last_words(
+                *("algorithm=external", "algorithm.command='python train.py'"),
+                "environment.unit=tokens,episodes",
+            ),
+            Workspace.here(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["environment.unit=tokens"], r"environment\.unit=tokens: only a training script"),
+        (
+            [
+                "environment=deep_sea_treasure",
+                "environment.reference_point={treasure: 0, time: -50}",
+            ],
+            r"environment\.reference_point=.*: only a training script",
+        ),
+    ],
+)
+def test_only_scripts_declare_units_and_fronts(words: list[str], message: str) -> None:
+    """An algorithm of rlexp is refused with them, and the message names external trainers."""
+    request = read_request(["algorithm=ppo", *words], Workspace.here())
+    with pytest.raises(ConfigError, match=message):
+        check_compatibility(request.experiment.configurations, Workspace.here())
+
+
+FRONT = ("environment=deep_sea_treasure", "environment.reference_point={treasure: 0, time: -50}")
+
+
+def test_a_front_is_scored_by_one_of_its_measures() -> None:
+    """A front has no return: its score names a measure, and its task is that of all weights."""
+    scored = configuration(*FRONT, "budget.score=hypervolume")
+    assert "deep-sea-treasure-v0(front)" == scored.task
+    with pytest.raises(ConfigError, match=r"budget\.score=hypervolume"):
+        check_compatibility([configuration(*FRONT)], Workspace.here())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["environment.reference_point={treasure: 0}"], "two objectives or more"),
+        (["environment.reference_point={treasure: 0, time: inf}"], "time=inf must be a finite"),
+        (
+            ["environment.reference_point={treasure: 0, fuel: 1}"],
+            "the objectives are treasure, time",
+        ),
+    ],
+)
+def test_a_reference_point_has_a_number_for_each_objective(words: list[str], message: str) -> None:
+    """A point without numbers, or of other objectives, is refused on one line."""
+    with pytest.raises(ConfigError, match=message):
+        configuration("environment=deep_sea_treasure", *words)

@@ -23,6 +23,7 @@ from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.space import Space
+from rlexp.protocol.units import differing_units
 
 MOST_JOINED = 2
 """Most keys whose names are joined to the name of a change."""
@@ -147,6 +148,12 @@ def _check_comparable(old: Configuration, new: Configuration) -> None:
         raise ConfigError(
             f"{old.label} is trained on {old.task} and {new.label} on {new.task}: an ablation "
             "compares configurations on one task"
+        )
+    if words := differing_units((c.label, c.unit) for c in (old, new)):
+        raise ConfigError(
+            f"budgets would be {words}, and units are never mixed: an ablation compares configurations "
+            "with the same environment.unit",
+            key="environment.unit",
         )
     for section in ("budget", "compute"):
         sides = [getattr(c, section).defining() for c in (old, new)]

@@ -51,6 +51,7 @@ from rlexp.executors.pull import Pull
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.units import ENVIRONMENT_STEPS
 from rlexp.records.run import RunRecord
 from rlexp.store.file_systems import VARIABLE as SHARED
 from rlexp.store.layout import ExperimentPaths, Layout
@@ -380,6 +381,7 @@ def make_run_plan(
         failed=len(plan.failed),
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
+        unit=next((spec.unit for spec in plan.missing), ENVIRONMENT_STEPS),
         # The seeds of an interim analysis are not all seeds that a sequential test may use.
         reach=None
         if launch.sequential

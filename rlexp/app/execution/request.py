@@ -7,7 +7,7 @@ and configurations of an experiment of the same name on disk.
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from rlexp.protocol.identity import named_part, short_name
 from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase, SeedPlan, Seeds
 from rlexp.protocol.spec import CALLBACK, RunSpec
+from rlexp.protocol.units import differing_units
 from rlexp.replay.uniform import Uniform
 from rlexp.store.layout import ExperimentPaths, check_name
 from rlexp.store.registers.streams import is_stream
@@ -114,6 +115,7 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
         _check_variants(configurations)
     configurations = _unique(configurations)
     _same_budget(configurations)
+    check_same_unit(configurations)
     experiment = Experiment(
         name="",
         configurations=configurations,
@@ -343,6 +345,20 @@ def _same_budget(configurations: Sequence[Configuration]) -> None:
                 f"{other.label} and {configuration.label} would have different budgets on "
                 f"{configuration.task}; start one command for each",
             )
+
+
+def check_same_unit(configurations: Iterable[Configuration]) -> None:
+    """Refuse configurations of one experiment whose steps have different units.
+
+    Raises:
+        ConfigError: Names two of them with their units.
+    """
+    if words := differing_units((f"{c.label} on {c.task}", c.unit) for c in configurations):
+        raise ConfigError(
+            f"budgets would be {words}, and units are never mixed: start one command for each "
+            "environment.unit, with a different experiment=",
+            key="environment.unit",
+        )
 
 
 def require_minimum(configurations: Sequence[Configuration]) -> None:

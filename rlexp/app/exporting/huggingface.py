@@ -36,6 +36,7 @@ from rlexp.errors import ConfigError, RecordError
 from rlexp.metrics.estimate import mean_and_deviation
 from rlexp.metrics.estimate_text import sentence
 from rlexp.protocol.identity import short_name
+from rlexp.protocol.units import unit_text
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
@@ -52,6 +53,7 @@ from rlexp.reports.drawing.blocks import (
     Value,
     VerbatimText,
 )
+from rlexp.reports.drawing.units import naming_unit
 from rlexp.reports.evidence.runs import (
     Evidence,
     PlannedRun,
@@ -196,7 +198,7 @@ def _parts(model_card: ModelCard) -> Iterator[SectionContent]:
     for section in (MissingRunsSection(), ProtocolSection()):
         part = section.part(model_card.inquiry)
         if part is not None:
-            yield part
+            yield naming_unit(part, model_card.inquiry.evidence.unit)
 
 
 def _result(model_card: ModelCard) -> Iterator[Block]:
@@ -228,7 +230,8 @@ def _result(model_card: ModelCard) -> Iterator[Block]:
         rows=((model_card.task, interval, model_card.estimates.n),),
     )
     yield with_every_run(result_table)
-    columns = ("seed", "score", "state", "environment steps", "folder")
+    steps = unit_text(model_card.inquiry.evidence.unit)
+    columns = ("seed", "score", "state", steps, "folder")
     yield Table(
         name="runs",
         title="Every run",

@@ -57,6 +57,7 @@ from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, Phase
 from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.step_schedule import StepSchedule, first_value
+from rlexp.protocol.units import unit_text
 from rlexp.records.events import Evaluated
 from rlexp.records.run import State
 from rlexp.replay.library_buffer import shown_replay
@@ -265,7 +266,7 @@ def _recipe(
         "task": configuration.task,
         "phase": str(spec.phase),
         "seed": spec.seed,
-        "environment steps": stored.record.step,
+        unit_text(spec.unit): stored.record.step,
     }
     # An environment may print to standard output, which must hold nothing but the JSON result.
     with redirect_stdout(sys.stderr), _errors_on_one_line():

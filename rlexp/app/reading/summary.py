@@ -266,8 +266,9 @@ class RunRow:
         state: `planned`, `running`, `completed`, `failed`, `pruned`, `interrupted` or `lost`.
         score: Its score, or None.
         measure_means: Mean of each measure over the final episodes that report it, by name.
-        step: Environment steps so far.
-        steps: Environment steps of its budget.
+        step: Steps so far.
+        steps: Steps of its budget, in the same unit.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         seconds: Duration of the attempts that count for its record, in seconds.
         seconds_spent: Duration of all attempts, in seconds.
         attempts: Number of all attempts.
@@ -290,6 +291,7 @@ class RunRow:
     measure_means: Mapping[str, float]
     step: int
     steps: int
+    unit: str
     seconds: float | None
     seconds_spent: float
     attempts: int
@@ -389,6 +391,7 @@ def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:
         measure_means=record.measures,
         step=record.step,
         steps=record.spec.budget["steps"],
+        unit=record.spec.unit,
         seconds=record.seconds,
         seconds_spent=record.seconds_spent,
         attempts=record.attempts,

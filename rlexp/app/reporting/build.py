@@ -31,6 +31,7 @@ from rlexp.reports.drawing.blocks import (
     SuggestedCommand,
     SummaryCard,
 )
+from rlexp.reports.drawing.units import naming_unit
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.annotations import read_readable_annotations
 from rlexp.store.layout import ExperimentPaths
@@ -112,7 +113,7 @@ def make_report(
         here, card = _sections(parts, inquiry, apart=False), summary_card(inquiry)
         failed = failed_checks(inquiry)
         computed = here | others.result()
-    return ReportDocument(
+    study = ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),
         labels=evidence.labels,
@@ -121,6 +122,7 @@ def make_report(
         card=card,
         failed_checks=failed,
     )
+    return naming_unit(study, evidence.unit)
 
 
 def _sections(
@@ -139,7 +141,7 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
     inquiry = context_of(evidence, parts)
     has_one_pair = len(evidence.labels) <= 2
     card = summary_card(inquiry) if has_one_pair else uncompared_card(inquiry, pending=True)
-    return ReportDocument(
+    study = ReportDocument(
         title=join_names(e.name for e in evidence.experiments),
         subtitle=", ".join(_counts(evidence)),
         labels=evidence.labels,
@@ -147,6 +149,7 @@ def make_brief_report(evidence: Evidence, parts: ReportParts) -> ReportDocument:
         version=version("rlexp"),
         card=card,
     )
+    return naming_unit(study, evidence.unit)
 
 
 def count_looks(name: str, phase: Phase, workspace: Workspace) -> None:
@@ -186,8 +189,10 @@ def card_of(context: ReportContext) -> SummaryCard:
     """
     labels = len(context.evidence.labels)
     if labels > MOST_COMPARED:
-        return uncompared_card(context)
-    return summary_card(context, curves=False, intervals=labels <= FEW_LABELS)
+        card = uncompared_card(context)
+    else:
+        card = summary_card(context, curves=False, intervals=labels <= FEW_LABELS)
+    return naming_unit(card, context.evidence.unit)
 
 
 def context_of(

@@ -31,6 +31,7 @@ from rlexp.protocol.identity import canonical, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan
+from rlexp.protocol.units import in_units
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.provenance import Code
 from rlexp.store.runs import read_spec
@@ -77,10 +78,11 @@ def outline_of(
         objective=tuple(plan.objectives),
         aggregate=plan.aggregate,
         lag=plan.lag,
-        limits=_limits(plan),
+        limits=in_units(_limits(plan), experiment.default.unit),
         continuation=describe_continuation(experiment, workspace),
         runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
+        unit=experiment.default.unit,
         population_runs=population_runs(sweeping),
         threads=launch.threads,
         code=str(code),

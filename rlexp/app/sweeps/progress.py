@@ -27,6 +27,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.sweep import SweepPlan, directions
+from rlexp.protocol.units import ENVIRONMENT_STEPS
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.run import RunRecord
 from rlexp.records.trial import TrialState
@@ -192,6 +193,9 @@ def make_view(sweeping: SweepSource, spent: Mapping[str, int], workers: int) -> 
         best=best,
         runs=sweeping.stage_runs(),
         steps=sum(spent.values()),
+        unit=next(
+            (c.unit for each in sweeping.configurations.values() for c in each), ENVIRONMENT_STEPS
+        ),
         limits=describe_limits(search.question.plan, search.full_runs, bound)
         or (_generation(sweeping) if searching else ""),
         left=_left(sweeping, workers),

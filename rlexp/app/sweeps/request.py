@@ -18,6 +18,7 @@ from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
 from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import (
+    check_same_unit,
     derive_name,
     other_name,
     plug_in_settings,
@@ -113,6 +114,7 @@ class Configurer:
             ConfigError: The default configuration cannot run.
         """
         defaults = self.asked.experiment.defaults
+        check_same_unit(defaults)
         built = {
             default.fingerprint: task.parts
             for default, task in zip(defaults, self.asked.tasks, strict=True)

@@ -70,6 +70,7 @@ def registered_lines(result: "RegisteredProtocol") -> "Iterator[str]":
 
 
 def _rows(result: "RegisteredProtocol") -> "Iterator[tuple[str, str]]":
+    from rlexp.protocol.units import unit_text
     from rlexp.records.deviations import setting_text
     from rlexp.records.integrity import SHORT
     from rlexp.text import format_count, format_ranges, join_first_names
@@ -77,8 +78,8 @@ def _rows(result: "RegisteredProtocol") -> "Iterator[tuple[str, str]]":
     yield "question", result.question
     yield "labels", join_first_names(list(dict.fromkeys(row.label for row in result.labels)), 6)
     yield "tasks", join_first_names(sorted({row.task for row in result.labels}), 6)
-    budgets = sorted({(row.steps, row.score) for row in result.labels})
-    yield "budget", " or ".join(f"{s:,} environment steps, score {score}" for s, score in budgets)
+    budgets = sorted({(row.steps, unit_text(row.unit), row.score) for row in result.labels})
+    yield "budget", " or ".join(f"{s:,} {unit}, score {score}" for s, unit, score in budgets)
     seeds = format_count(len(result.seeds), "test seed")
     yield "seeds", f"{seeds} ({format_ranges(result.seeds)}) of root {result.root}"
     yield "metric", result.metric

@@ -124,10 +124,11 @@ COLUMNS = {
     "runs": Columns(
         printed=(
             *("run", "label", "task", "phase", "seed", "state", "failure", "score", "measures"),
-            *("step", "began", "last", "parameters", "problem", "tags", "note"),
+            *("step", "unit", "began", "last", "parameters", "problem", "tags", "note"),
         ),
         optional=(
             "failure",
+            "unit",
             "score",
             "measures",
             "began",
@@ -136,7 +137,7 @@ COLUMNS = {
             "tags",
             "note",
         ),
-        heading=("label", "task", "phase"),
+        heading=("label", "task", "phase", "unit"),
     ),
     "configurations": Columns(
         printed=(
@@ -282,18 +283,19 @@ def _nothing(listing: "Listing") -> str:
 
 def _table_rows(listing: "Listing", columns: Columns) -> "Rows":
     """The printed columns of every row; the column `estimate` has the name of the metric."""
-    cell = _cells(several=listing.kind == "experiments")
+    cell = _cells(several=listing.kind == "experiments", asked=bool(listing.columns))
     named = [(listing.metric if name == "estimate" else name, name) for name in columns.printed]
     return [{shown: cell(row, name) for shown, name in named} for row in listing.rows]
 
 
-def _cells(*, several: bool) -> "Callable[[Any, str], Any]":
+def _cells(*, several: bool, asked: bool) -> "Callable[[Any, str], Any]":
     """A function that returns the printed value of a column: a time as an age, an aggregate in digits.
 
     Aggregates have the same digits as in reports and in `rlexp show`. A table has a hundred thousand
     cells: the modules are looked up once for all of them.
     """
     from rlexp.metrics.estimate_text import few_runs, runs_beside
+    from rlexp.protocol.units import ENVIRONMENT_STEPS, unit_text
     from rlexp.text import format_age, format_number
 
     value_of = _values_of(several=several)
@@ -302,6 +304,9 @@ def _cells(*, several: bool) -> "Callable[[Any, str], Any]":
         value = value_of(row, name)
         if name == "last" and value is not None:
             return format_age(time.time() - value)
+        if name == "unit" and value is not None:
+            # Steps are environment steps where nothing is said.
+            return None if value == ENVIRONMENT_STEPS and not asked else unit_text(value)
         if value is None or name not in {"estimate", "low", "high"}:
             return value
         interval = getattr(row, "interval", None)

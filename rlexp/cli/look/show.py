@@ -209,6 +209,7 @@ def _provenance_outline(provenance: "RecordedProvenance") -> dict[str, Any]:
 
 
 def _head_lines(details: "RunDetails") -> "Iterator[str]":
+    from rlexp.protocol.units import unit_text
     from rlexp.text import format_score, score_rule
 
     yield f"{details.experiment}/{details.run}"
@@ -228,7 +229,7 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
             details.score_is, details.quantity, lower_is_better=details.lower_is_better
         )
         yield f"  score {format_score(details.score)}, {rule}"
-    yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
+    yield f"  {details.step:,} of {details.steps:,} {unit_text(details.unit)}{_time(details)}"
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
     if details.system:
@@ -276,6 +277,7 @@ def _usage(system: "SystemUsage") -> str:
 
 def _show_curve(details: "RunDetails", console: "Console") -> None:
     """Show a small learning curve of a run with at least two evaluations in training."""
+    from rlexp.protocol.units import unit_text
     from rlexp.reports.drawing.blocks import Axis, FigureLine, LineFigure
 
     points = [e for e in details.evaluations if e.policy == "in training"]
@@ -289,7 +291,7 @@ def _show_curve(details: "RunDetails", console: "Console") -> None:
         LineFigure(
             name="curve",
             title="learning curve",
-            x=Axis(title="environment steps", low=0.0),
+            x=Axis(title=unit_text(details.unit), low=0.0),
             y=Axis(title="mean return of an evaluation"),
             lines=(FigureLine(label=details.label, x=x, y=y),),
         ),

@@ -140,6 +140,7 @@ def _short_progress(status: "ExperimentStatus") -> str:
 def _details(status: "ExperimentStatus", *, latest: bool) -> "Iterator[str]":
     """What stands below the progress of an experiment; with `latest`, also the latest trials."""
     from rlexp.console.formatting import mean_text
+    from rlexp.protocol.units import ENVIRONMENT_STEPS, unit_text
     from rlexp.text import format_count
 
     if latest or status.sweep_problem:
@@ -148,7 +149,8 @@ def _details(status: "ExperimentStatus", *, latest: bool) -> "Iterator[str]":
     yield from (f"  {line}" for line in status.past.sentences())
     for run in status.running[:MOST_RUNNING]:
         last = "" if run.last_mean is None else f", {mean_text(run.quantity, run.last_mean)}"
-        yield f"  {run.run} at step {run.step:,} of {run.steps:,}{last}"
+        of = "" if run.unit == ENVIRONMENT_STEPS else f" {unit_text(run.unit)}"
+        yield f"  {run.run} at step {run.step:,} of {run.steps:,}{of}{last}"
     if len(status.running) > MOST_RUNNING:
         more = format_count(len(status.running) - MOST_RUNNING, "more running run")
         yield f"  and {more}: rlexp ls {shlex.quote(status.experiment)}"

@@ -221,11 +221,12 @@ def _leading_blocks(report: "ReportDocument") -> "Iterator[Block]":
 
 
 def _cost(outcome: "SweepOutcome") -> str:
-    """The runs, environment steps and training time of each phase, as text."""
+    """The runs, steps and training time of each phase, as text."""
+    from rlexp.protocol.units import unit_text
     from rlexp.text import format_count, format_duration
 
     phases = [
-        f"{phase} {format_count(cost.runs, 'run')}, {cost.steps:,} environment steps, "
+        f"{phase} {format_count(cost.runs, 'run')}, {cost.steps:,} {unit_text(outcome.unit)}, "
         f"{format_duration(cost.seconds)} of training"
         for phase, cost in outcome.cost.items()
         if cost.runs

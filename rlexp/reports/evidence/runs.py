@@ -15,6 +15,7 @@ from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.measures import declaration_key
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import ASK_AND_TELL, RunSpec
+from rlexp.protocol.units import ENVIRONMENT_STEPS, differing_units
 from rlexp.records.events import Evaluated, Measured
 from rlexp.records.integrity import Integrity
 from rlexp.records.logged_values import logged_values
@@ -329,6 +330,7 @@ class Evidence:
         if self.combined and self.combined[0] is self.phase and self.combined[1] is self.members:
             return
         self._check_quantities()
+        self._check_units()
         entries: dict[str, list[Entry]] = {}
         for m in self.members:
             entries.setdefault(m.label, []).append(Entry(m.label, m.task, m.record))
@@ -353,6 +355,21 @@ class Evidence:
                     f"{other.label}, {sides[1]} for {member.label}; compare runs with the same "
                     "budget.score and direction"
                 )
+
+    def _check_units(self) -> None:
+        if words := differing_units((m.label, m.record.spec.unit) for m in self.members):
+            raise ProtocolError(
+                f"steps are counted {words}, and units are never mixed: name experiments of one "
+                "environment.unit"
+            )
+
+    @cached_property
+    def unit(self) -> str:
+        """The unit of all steps, as `environment.unit` writes it."""
+        units = [m.record.spec.unit for m in self.members[:1]]
+        # A search has costs before the first test run is planned.
+        units += [c.unit for experiment in self.experiments for c in experiment.configurations]
+        return units[0] if units else ENVIRONMENT_STEPS
 
     @property
     def is_under_way(self) -> bool:

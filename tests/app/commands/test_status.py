@@ -52,7 +52,9 @@ def test_a_run_under_way_is_shown_at_the_step_of_its_counter(
     with hold(alpha.run(2).lease, "the run", now=STARTED):
         (experiment,) = status(None, study(tmp_path)).experiments
         printed = rlexp(tmp_path, "status", "alpha").out
-    shown = RunningRun(run=name, step=70, steps=100, quantity="return", last_mean=1.5)
+    shown = RunningRun(
+        run=name, step=70, steps=100, unit="environment_steps", quantity="return", last_mean=1.5
+    )
     assert (shown,) == experiment.running
     assert f"  {name} at step 70 of 100, return 1.5\n" in printed
 

@@ -37,6 +37,7 @@ from rlexp.config.yaml_text import matrix_text, nested_sections
 from rlexp.errors import ConfigError, RecordError
 from rlexp.exchange.exporters.zoo_settings import zoo_algorithm, zoo_entry
 from rlexp.protocol.seeds import Phase
+from rlexp.protocol.units import unit_text
 from rlexp.protocol.value_schedule import whole_values
 from rlexp.records.selection import DEFAULT
 from rlexp.reports.analysis.report_context import ReportContext
@@ -370,7 +371,9 @@ def _remarks(trial: ChosenTrial, sweep: SweepEvidence) -> str:
     full = trial.configuration.budget.steps
     fewer = tried.steps < full
     return state + (
-        f" Its runs had {tried.steps:,} of {full:,} environment steps." if fewer else ""
+        f" Its runs had {tried.steps:,} of {full:,} {unit_text(trial.configuration.unit)}."
+        if fewer
+        else ""
     )
 
 

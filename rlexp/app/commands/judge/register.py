@@ -68,7 +68,8 @@ class SealedLabel:
         label: The label.
         task: The task.
         fingerprint: The identity of its configuration, which includes the budget.
-        steps: Environment steps of one run.
+        steps: Steps of one run.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         score: The rule by which runs are scored.
     """
 
@@ -76,6 +77,7 @@ class SealedLabel:
     task: str
     fingerprint: str
     steps: int
+    unit: str
     score: str
 
 
@@ -290,6 +292,7 @@ def _result(
                 task=c.task,
                 fingerprint=c.fingerprint,
                 steps=c.budget.steps,
+                unit=c.unit,
                 score=c.budget.score,
             )
             for c in study.configurations

@@ -87,8 +87,9 @@ class ListedRun:
         score: Its score; null if it has none.
         measure_means: Mean of each measure over the final episodes that report it, by name.
         measures: The same as text (`cost 2.1, success 0.83`); null if there are none.
-        step: Environment steps so far.
-        steps: Environment steps of its budget.
+        step: Steps so far.
+        steps: Steps of its budget.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         seconds: Duration of the attempts that form its record, in seconds.
         seconds_spent: Duration of all attempts, in seconds.
         attempts: Number of attempts.
@@ -120,6 +121,7 @@ class ListedRun:
             "failure",
             "reason",
             "measures",
+            "unit",
             "began",
             "parameters",
             "problem",
@@ -145,6 +147,7 @@ class ListedRun:
     measures: str | None = None
     step: int | None = None
     steps: int | None = None
+    unit: str | None = None
     seconds: float | None = None
     seconds_spent: float | None = None
     attempts: int | None = None

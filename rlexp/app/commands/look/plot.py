@@ -30,6 +30,7 @@ from rlexp.reports.analysis.logged_metrics import LoggedMetric, logged_metrics
 from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.drawing.blocks import LineFigure
+from rlexp.reports.drawing.units import naming_unit
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
 from rlexp.text import format_count, format_percentage, join_names
 
@@ -267,8 +268,9 @@ def _report_of(request: PlotRequest, workspace: Workspace) -> ReportContext:
 def _plotted_task(
     report: ReportContext, view: CurveView, number: int, task: str, drawn: Sequence[DrawnCurves]
 ) -> PlottedTask:
+    figure = curve_figure(report, view, number, task, drawn)
     return PlottedTask(
-        figure=curve_figure(report, view, number, task, drawn),
+        figure=naming_unit(figure, report.evidence.unit),
         bands=tuple(_plotted_band(report.settings, task, label) for label in drawn),
     )
 

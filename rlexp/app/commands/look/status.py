@@ -36,8 +36,9 @@ class RunningRun:
 
     Attributes:
         run: The name of the run.
-        step: Environment steps so far.
-        steps: Environment steps of its budget.
+        step: Steps so far.
+        steps: Steps of its budget.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         quantity: What is scored: `return`, or the name of a measure.
         last_mean: The mean of the quantity in its last evaluation; null before the first one. NaN if
             an episode does not report the measure.
@@ -46,6 +47,7 @@ class RunningRun:
     run: str
     step: int
     steps: int
+    unit: str
     quantity: str
     last_mean: float | None
 
@@ -176,6 +178,7 @@ def _running(runs: list[StoredRun]) -> Iterator[RunningRun]:
                 run=record.spec.name,
                 step=record.step,
                 steps=record.spec.budget["steps"],
+                unit=record.spec.unit,
                 quantity=record.spec.quantity,
                 last_mean=last.mean_of(record.spec.quantity) if last else None,
             )

@@ -136,7 +136,8 @@ class SweepOutcome(Displayed):
         trials: Number of trials by state, and of proposed trials.
         suggestions: The time that the tuner took for suggestions.
         past: Number of runs that continued from checkpoints or started again from step 0.
-        cost: Runs, environment steps and seconds, by phase.
+        cost: Runs, steps and seconds, by phase.
+        unit: The unit of steps: `environment_steps`, or `environment.unit`.
         report: The winner, its test scores and the verdicts.
         complete: Whether the sweep finished the requested stage, with a score of every test run.
         interrupted: The signal that ended the command (`SIGINT`); null if none did.
@@ -157,6 +158,7 @@ class SweepOutcome(Displayed):
     suggestions: SuggestionTime
     past: RestartCounts
     cost: Mapping[str, PhaseCost]
+    unit: str
     report: ReportDocument
     complete: bool
     interrupted: str | None
@@ -523,6 +525,7 @@ def _outcome(
         suggestions=ledger.suggestion_time(trained),
         past=RestartCounts.of(sweeping.records.values()),
         cost={str(p): cost for s in evidence.sweeps for p, cost in s.costs.items()},
+        unit=evidence.unit,
         report=make_report(evidence, parts),
         complete=complete,
         interrupted=interrupted.name if interrupted else None,

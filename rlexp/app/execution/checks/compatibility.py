@@ -25,6 +25,7 @@ from rlexp.app.execution.checks.score_measures import (
     measures_of_an_episode,
     uncertain_measures,
 )
+from rlexp.app.execution.checks.script_declarations import check_declarations, refuse_declarations
 from rlexp.app.execution.scripts.external import check_external
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import LearningPlugIns, PlugIns, build
@@ -133,11 +134,13 @@ def check_compatibility(
         if configuration.spec(Phase.TEST, 0, 0).external:
             _check_batch(configuration, "a training script")
             refuse_replay_of_script(configuration)
+            check_declarations(configuration)
             check_external(configuration, workspace, checked)
             refuse_callbacks(
                 configuration, "a training script", "rlexp is not called between its steps"
             )
             continue
+        refuse_declarations(configuration)
         built = (parts or {}).get(configuration.fingerprint) or build_parts(
             configuration, workspace
         )

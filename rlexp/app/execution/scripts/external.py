@@ -25,6 +25,7 @@ from rlexp.protocol.budget import Budget
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
+from rlexp.protocol.vector_scores import VectorScores
 from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded, RunStarted
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_attempts
@@ -135,9 +136,11 @@ def train_external(
     """Let a training script execute an attempt, in the folder in which the command was given."""
     # Absolute, because the script may change its current folder.
     task, folder = training.environment.task, attempt.folder.absolute()
-    script_paths = AttemptPaths(folder)
+    script_paths, vectors = AttemptPaths(folder), VectorScores.of(spec.environment)
     earlier = (
-        _take_over(script_paths, training.budget, listener.now) if algorithm.continues else {}
+        _take_over(script_paths, training.budget, listener.now, vectors)
+        if algorithm.continues
+        else {}
     )
     recipe = recipe_environment(algorithm)
     values = {
@@ -176,12 +179,14 @@ def train_external(
         memory_kills=out_of_memory_kills,
         scalars=_scalars_in(script_paths.files),
         earlier=earlier,
+        unit=spec.unit,
+        vectors=vectors,
     )
     return train_by_script(script, training.budget, listener, algorithm.check_files)
 
 
 def _take_over(
-    paths: AttemptPaths, budget: Budget, now: Callable[[], float]
+    paths: AttemptPaths, budget: Budget, now: Callable[[], float], vectors: VectorScores
 ) -> dict[int, EarlierAttempt]:
     """Give an attempt the folder that the last attempt's script wrote, and what earlier ones recorded.
 
@@ -199,7 +204,7 @@ def _take_over(
         if stored.paths.number < paths.number:
             recorded = _recorded(stored.events, earlier)
             # A process that was killed has not read the last lines of its script.
-            written = evaluations_in(stored.paths.results, budget, now)
+            written = evaluations_in(stored.paths.results, budget, now, vectors)
             missing = tuple(e for e in written if e.step not in recorded.evaluations)
             earlier[stored.paths.number] = replace(recorded, unrecorded=missing)
     return earlier
