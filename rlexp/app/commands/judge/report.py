@@ -42,12 +42,12 @@ from rlexp.reports.analysis.answer import Answer
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, cache_folder
 from rlexp.store.locks.lease import is_held
 from rlexp.store.registers.ledger import sum_of_file
+from rlexp.store.run_stamps import SETTLED, stamp_of_tree
 from rlexp.store.secrets import secret_values
 
 STAGED = 7
