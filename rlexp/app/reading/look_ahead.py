@@ -53,7 +53,8 @@ class LookAhead:
 
     def is_unchanged(self, checksum: bytes, row: int) -> bool:
         """Whether a run is marked; see `IsUnchanged`."""
-        return self._marks[CHECKSUM + row] == 1 and self._marks[:CHECKSUM] == checksum
+        # Another catalogue may have more rows than there are marks.
+        return self._marks[:CHECKSUM] == checksum and self._marks[CHECKSUM + row] == 1
 
     def end(self) -> None:
         """End the fork."""
