@@ -19,6 +19,8 @@ OF_A_FILE = 4
 """Numbers per file in a stamp: inode, size, mtime and ctime, times in nanoseconds."""
 NO_FILE = (-1,) * OF_A_FILE
 """The numbers of a missing file."""
+EVERY = slice(None)
+"""All entries of a folder."""
 SETTLED = 2.0
 """Age in seconds after which a further change shows in the times on every file system."""
 
@@ -71,7 +73,12 @@ def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
 
 
 def stamp_of_tree(
-    folder: str, before: float, *, files: Collection[str] = (), folders: Collection[str] = ()
+    folder: str,
+    before: float,
+    *,
+    files: Collection[str] = (),
+    folders: Collection[str] = (),
+    share: slice = EVERY,
 ) -> str | None:
     """A digest of the stamps of all files below a folder.
 
@@ -81,6 +88,7 @@ def stamp_of_tree(
             without another stamp.
         files: Names of files that are ignored.
         folders: Names of folders that are ignored.
+        share: Which entries of the folder itself are looked at, by the order of their names.
 
     Returns:
         None where a file changed after `before`, cannot be read, or is a link, because a link may
@@ -93,6 +101,7 @@ def stamp_of_tree(
         try:
             with os.scandir(present) as entries:
                 by_name = sorted((entry.name, entry) for entry in entries)
+            by_name = by_name[share if present == folder else EVERY]
             numbers = [
                 (name, _numbers(entry))
                 for name, entry in by_name
