@@ -11,6 +11,7 @@ from rlexp.cli.completion import (
     complete_at_first_tab_in_zsh,
     complete_in_bash,
 )
+from rlexp.cli.look_ahead import looking_ahead_for
 from rlexp.cli.missing_characters import spell_on_standard_output
 from rlexp.interrupts import remember_interrupts
 
@@ -43,8 +44,9 @@ def main() -> None:
     if asks_for_script(sys.argv[1:]):
         complete_at_first_tab_in_zsh()
     try:
-        # Without standalone mode, Typer returns the exit code and raises usage errors.
-        sys.exit(_app()(standalone_mode=False))
+        with looking_ahead_for(sys.argv[1:]):
+            # Without standalone mode, Typer returns the exit code and raises usage errors.
+            sys.exit(_app()(standalone_mode=False))
     except (Exception, KeyboardInterrupt) as error:
         from rlexp.cli.error_report import make_error_report
 

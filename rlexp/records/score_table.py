@@ -67,21 +67,31 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """The budget of the first run of a task, its canonical JSON, and the label of that run."""
+    """The budget of the first run of a task, as canonical JSON, and the label of that run.
 
-    budget: Plain
+    Attributes:
+        text: The budget.
+        label: The label.
+        alike: Objects that are equal budgets, by their `id`; while they are here, no other has it.
+    """
+
     text: str
     label: str
+    alike: dict[int, Plain]
 
 
 def _same_budget(firsts: dict[str, _First], entry: Entry) -> None:
     budget = entry.record.spec.budget
     first = firsts.get(entry.task)
     if first is None:
-        firsts[entry.task] = _First(budget, canonical(budget), entry.label)
-    # Runs of one configuration share the budget object: the identity test avoids encoding it again.
-    elif budget is not first.budget and (text := canonical(budget)) != first.text:
+        firsts[entry.task] = _First(canonical(budget), entry.label, {id(budget): budget})
+        return
+    # Runs of one configuration share the budget object, which is encoded once.
+    if id(budget) in first.alike:
+        return
+    if (text := canonical(budget)) != first.text:
         raise ProtocolError(
             f"{first.label} and {entry.label} have different budgets on {entry.task}: "
             f"{first.text} and {text}; compare only runs with equal budgets",
         )
+    first.alike[id(budget)] = budget

@@ -8,11 +8,10 @@ that cannot be read is ignored as a whole; a catalogue is always written as a wh
 
 import json
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -20,135 +19,24 @@ from typing import Any
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.run import RunRecord, State
-from rlexp.store.catalogue_rows import CatalogueRow, Stamp, columns_as_json, read_rows
+from rlexp.store.catalogue_rows import CatalogueTable, columns_as_json, read_table
 from rlexp.store.changed_records import ChangedRecords, ledger_stamp
 from rlexp.store.curves import Curves
-from rlexp.store.derived_files import read_derived, write_derived
-from rlexp.store.files import read_file
+from rlexp.store.derived_files import read_derived_bytes, write_derived
+from rlexp.store.files import parse_json, read_file
 from rlexp.store.layout import RunPaths
+from rlexp.store.run_stamps import (
+    SETTLED,
+    Stamp,
+    is_settled,
+    packed,
+    stamp_before_reading,
+    stamp_of,
+)
 from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
-OF_A_FILE = 4
-"""Numbers per file in a stamp: inode, size, mtime and ctime, times in nanoseconds."""
-NO_FILE = (-1,) * OF_A_FILE
-"""The numbers of a missing file."""
-SETTLED = 2.0
-"""Age in seconds after which a further change shows in the times on every file system."""
-
-
-def stamp_of(run: RunPaths, attempts: int) -> Stamp:
-    """The stamp of a run with attempts numbered from 1 to `attempts`.
-
-    It covers the specification, the folder of the attempts, the journals and verdicts, the
-    provenance of the last attempt, and the score of the trusted code of a stream, which comes after
-    the run has ended.
-
-    The stamp of the folder `attempts` changes when an attempt is added or removed. The ctime is set
-    by the kernel only: an edit that restores the mtime, or a copy of the folder, has another ctime.
-    """
-    # Strings and `os.lstat`: this is done for each of thousands of runs.
-    folder = str(run.folder)
-    stamp = [
-        *numbers_of_file(f"{folder}/spec.json"),
-        *numbers_of_file(f"{folder}/scoring.json"),
-        *_of_folder(f"{folder}/attempts"),
-    ]
-    for number in range(1, attempts + 1):
-        stamp += numbers_of_file(f"{folder}/attempts/{number}/events.jsonl")
-        stamp += numbers_of_file(f"{folder}/attempts/{number}/verdict.json")
-    if attempts:
-        stamp += numbers_of_file(f"{folder}/attempts/{attempts}/provenance.json")
-    return stamp
-
-
-def length_of(attempts: int) -> int:
-    """The number of integers in the stamp of a run with so many attempts."""
-    return OF_A_FILE * (3 + 2 * attempts + bool(attempts))
-
-
-def stamp_before_reading(run: RunPaths) -> Stamp | None:
-    """The present stamp of a run; None where its attempts are not numbered from 1 without gaps."""
-    with suppress(RecordError):
-        numbers = [attempt.number for attempt in run.attempts()]
-        if numbers == list(range(1, len(numbers) + 1)):
-            return stamp_of(run, len(numbers))
-    return None
-
-
-def is_settled(stamp: Stamp, now: float, seconds: float) -> bool:
-    """Whether no file of a stamp changed in the last `seconds`."""
-    # Times of files have coarse steps, up to 2 s: a second change within one step of the clock
-    # would leave the stamp as it is.
-    limit = int((now - seconds) * 1e9)
-    times = (*stamp[2::OF_A_FILE], *stamp[3::OF_A_FILE])
-    return all(time < limit for time in times)
-
-
-def stamp_of_tree(
-    folder: str, before: float, *, files: Collection[str] = (), folders: Collection[str] = ()
-) -> str | None:
-    """A digest of the stamps of all files below a folder.
-
-    Args:
-        folder: The folder.
-        before: A time in seconds since 1970; a file that changed later could change once more
-            without another stamp.
-        files: Names of files that are ignored.
-        folders: Names of folders that are ignored.
-
-    Returns:
-        None where a file changed after `before`, cannot be read, or is a link, because a link may
-        lead to another file tomorrow.
-    """
-    limit, waiting = int(before * 1e9), [folder]
-    total = sha256()
-    while waiting:
-        present = waiting.pop()
-        try:
-            with os.scandir(present) as entries:
-                by_name = sorted((entry.name, entry) for entry in entries)
-            numbers = [
-                (name, _numbers(entry))
-                for name, entry in by_name
-                if name not in (folders if entry.is_dir(follow_symlinks=False) else files)
-            ]
-        except OSError:
-            return None
-        total.update(repr((present, numbers)).encode())
-        for name, (is_link, is_folder, _, _, changed, touched) in numbers:
-            if is_link or max(changed, touched) >= limit:
-                return None
-            if is_folder:
-                waiting.append(f"{present}/{name}")
-    return total.hexdigest()
-
-
-def _numbers(entry: os.DirEntry[str]) -> tuple[bool, bool, int, int, int, int]:
-    """Whether the entry is a link, whether it is a folder, and its four numbers of a stamp."""
-    status = entry.stat(follow_symlinks=False)
-    kind = entry.is_symlink(), entry.is_dir(follow_symlinks=False)
-    return *kind, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def numbers_of_file(path: str) -> tuple[int, ...]:
-    """The numbers of a file in a stamp; `NO_FILE` where it is missing."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return NO_FILE
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _of_folder(path: str) -> tuple[int, ...]:
-    try:
-        status = os.stat(path)  # noqa: PTH116 (called for every run)
-    except OSError:
-        return NO_FILE
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-FORMAT = 5
+FORMAT = 6
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
@@ -176,6 +64,8 @@ class Catalogue:
         now: Returns the time in seconds since 1970.
         records: Compares runs with the ledger of the experiment.
         curves: The curves of the same runs.
+        is_unchanged: Whether the run in a row of the file with a checksum is known to be unchanged; None
+            where nothing is known.
         ahead: Runs that were read and compared before they are looked at, by name.
     """
 
@@ -183,14 +73,15 @@ class Catalogue:
     now: Callable[[], float]
     records: ChangedRecords
     curves: Curves
+    is_unchanged: Callable[[bytes, int], bool] | None = None
     ahead: dict[str, ReadRun] = field(default_factory=dict)
-    _rows: dict[str, CatalogueRow] = field(default_factory=dict)
-    _kept: dict[str, tuple[Stamp, StoredRun]] = field(default_factory=dict)
+    _table: CatalogueTable = field(default_factory=CatalogueTable)
+    _held: set[str] = field(default_factory=set)
+    _kept: dict[str, tuple[bytes, StoredRun]] = field(default_factory=dict)
     _firsts: dict[str, RunSpec] = field(default_factory=dict)
     _alike: dict[tuple[int, ...], bool] = field(default_factory=dict)
     _requested: list[RunSpec] = field(default_factory=list)
     _provenances: dict[bytes, bytes] = field(default_factory=dict)
-    _ledger: Stamp = field(default_factory=list)
     _new: int = 0
 
     @classmethod
@@ -200,13 +91,19 @@ class Catalogue:
         now: Callable[[], float],
         records: ChangedRecords,
         curves: Curves,
+        is_unchanged: Callable[[bytes, int], bool] | None = None,
     ) -> "Catalogue":
         """Read the newest file; a damaged file, or that of another version, reads as empty."""
+        catalogue = cls(locations, now, records, curves, is_unchanged)
         with suppress(OSError, *INVALID):
             newest = max(filter(os.path.lexists, locations), key=lambda p: p.lstat().st_mtime_ns)
-            rows, ledger = _read(newest)
-            return cls(locations, now, records, curves, _rows=rows, _ledger=ledger)
-        return cls(locations, now, records, curves)
+            catalogue._table = _read(newest)
+        return catalogue
+
+    def holds(self, name: str) -> bool:
+        """Whether it is known already that a run in the catalogue is unchanged."""
+        row = self._table.rows.get(name)
+        return row is not None and self._known_unchanged(row)
 
     def look(
         self,
@@ -256,7 +153,7 @@ class Catalogue:
         if brief is None:
             brief = self._entered(run, before, stored)
         kept, _ = self._kept.get(name, (None, None))
-        if brief is None or kept is None or kept != before:
+        if brief is None or kept is None or before is None or kept != packed(before):
             return stored
         self.curves.keep(stored.record, kept, logged=logged)
         record = replace(stored.record, spec=brief.record.spec)
@@ -289,7 +186,7 @@ class Catalogue:
             runs: Number of runs on disk.
             logged: Whether what learners logged is read too.
         """
-        return runs - min(len(self._rows), self.curves.count(logged=logged))
+        return runs - min(len(self._table.rows), self.curves.count(logged=logged))
 
     def _read(
         self,
@@ -318,7 +215,8 @@ class Catalogue:
         brief = replace(stored, record=record, provenance=self._provenance(run, record))
         intact = not (brief.changed or self.records.broken)
         if intact and before is not None and is_settled(before, self.now(), SETTLED):
-            self._kept[name] = before, brief
+            self._held.discard(name)
+            self._kept[name] = packed(before), brief
             self._new += 1
         return brief
 
@@ -327,25 +225,23 @@ class Catalogue:
 
         It shows it for runs that it held unchanged, while the ledger is unchanged too.
         """
-        row, kept = self._rows.get(name), self._kept.get(name)
         return (
-            row is not None
-            and kept is not None
-            and kept[0] is row.stamp
+            name in self._held
             and self._ledger_unchanged
-            and bool(row.values["entered"])
+            and self._table.is_entered(self._table.rows[name])
         )
 
     @cached_property
     def _ledger_unchanged(self) -> bool:
         """Whether the ledger is the file that the catalogue was made with."""
         present = [*ledger_stamp(self.records.paths)]
-        return bool(present) and present == self._ledger
+        return bool(present) and present == self._table.ledger
 
     def compare(self, stored: StoredRun) -> StoredRun:
         """A run that was just read, with the names of its files that differ from the ledger."""
         # The stamp is looked at after the reading: what was read is then what was compared.
-        return stored if self._valid_row(stored.paths) else self._compared(stored)
+        row = self._valid_row(stored.paths, stored.paths.folder.name)
+        return stored if row is not None else self._compared(stored)
 
     def _compared(self, stored: StoredRun) -> StoredRun:
         # A running run is still being written.
@@ -391,7 +287,7 @@ class Catalogue:
         columns = columns_as_json(
             self._kept.values(), lambda s: self.has_entered(s.record.spec.name)
         )
-        return {"ledger": self._ledger, **columns}
+        return {"ledger": self._table.ledger, **columns}
 
     def _provenance(self, run: RunPaths, record: RunRecord) -> bytes | None:
         """The content of the provenance of the last attempt; runs with the same share it."""
@@ -404,43 +300,52 @@ class Catalogue:
         return self._provenances.setdefault(content, content)
 
     def _find(self, run: RunPaths, requested: RunSpec | None = None) -> StoredRun | None:
-        name, row = run.folder.name, self._valid_row(run)
+        name = run.folder.name
+        row = self._valid_row(run, name)
         if row is None:
             return None
         with suppress(*INVALID):
             matches = requested is not None and self._specifies(requested, row)
-            stored = row.stored(run, requested if matches else None)
+            stored = self._table.stored(row, run, requested if matches else None)
             if stored.record.spec.name == name and stored.record.is_over:
-                self._kept[name] = row.stamp, stored
+                self._held.add(name)
+                self._kept[name] = self._table.stamp(row), stored
                 return stored
         return None
 
-    def _valid_row(self, run: RunPaths) -> CatalogueRow | None:
-        """The entry of a run whose files are as they were when the entry was made."""
-        row = self._rows.get(run.folder.name)
-        if row is None:
-            return None
-        attempts = row.values["attempts"]
-        unchanged = len(row.stamp) == length_of(attempts) and row.stamp == stamp_of(run, attempts)
-        return row if unchanged else None
+    def _valid_row(self, run: RunPaths, name: str) -> int | None:
+        """The row of a run whose files are as they were when the catalogue was written."""
+        row = self._table.rows.get(name)
+        if row is None or self._known_unchanged(row):
+            return row
+        present = stamp_of(str(run.folder), self._table.attempts(row))
+        return row if self._table.stamp(row) == packed(present) else None
 
-    def _specifies(self, requested: RunSpec, row: CatalogueRow) -> bool:
+    def _known_unchanged(self, row: int) -> bool:
+        """Whether a run was seen to be unchanged just before, and no command executes it again."""
+        if self.is_unchanged is None or not self._table.never_runs_again(row):
+            return False
+        return self.is_unchanged(self._table.checksum, row)
+
+    def _specifies(self, requested: RunSpec, row: int) -> bool:
         """Whether a specification is that of a catalogued run."""
-        if not row.is_seeded_as(requested):
+        if not self._table.is_seeded_as(row, requested):
             return False
         # Python reuses the `id` of a freed object: all these objects live as long as this
         # catalogue (`_requested` keeps the caller's), so that an `id` stands for one object.
-        key = (row.values["configuration"], *map(id, PARTS(requested)))
+        number = self._table.configuration_number(row)
+        key = (number, *map(id, PARTS(requested)))
         if key not in self._alike:
             self._requested.append(requested)
-            self._alike[key] = _written(requested) == _written(row.configuration)
+            configuration = self._table.configurations[number]
+            self._alike[key] = _written(requested) == _written(configuration)
         return self._alike[key]
 
     def _keep_others(self) -> None:
         """Keep the valid entries of runs that this command did not look at."""
         folders = {run.paths.folder.parent for _, run in self._kept.values()}
         (folder,) = folders
-        for name in self._rows.keys() - self._kept.keys():
+        for name in self._table.rows.keys() - self._kept.keys():
             self._find(RunPaths(folder / name))
 
     def _shared(self, spec: RunSpec) -> RunSpec:
@@ -460,17 +365,15 @@ def written_by() -> str:
     return f"{FORMAT}, rlexp {writer()}"
 
 
-def _read(location: Path) -> tuple[dict[str, CatalogueRow], Stamp]:
-    """The rows of a catalogue of this version, and the stamp of the ledger.
+def _read(location: Path) -> CatalogueTable:
+    """The runs of a catalogue of this version.
 
     Raises:
         OSError: The file cannot be read.
         ValueError: The file is damaged, of another version, or too large.
     """
-    document = read_derived(location)
+    checksum, content = read_derived_bytes(location)
+    document = parse_json(content)
     if (document[VERSION], document["of"]) != (CATALOGUE.version, written_by()):
         raise ValueError("it is of another version")
-    ledger = document["ledger"]
-    if not isinstance(ledger, list):
-        raise TypeError("the stamp of the ledger is no list")
-    return read_rows(document), ledger
+    return read_table(document, checksum)

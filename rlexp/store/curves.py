@@ -30,7 +30,7 @@ from rlexp.records.run import RunRecord
 from rlexp.store.derived_files import LARGEST, read_derived_bytes, write_derived
 from rlexp.store.files import parse_json
 
-FORMAT = 1
+FORMAT = 2
 """Increased when the same records would give other arrays."""
 IN_TRAINING, FINAL, EXAMINED = range(3)
 """What a row of episodes is: an evaluation in training, the final one, or an examination."""
@@ -81,13 +81,13 @@ class CurveRow:
     """The curves of one run.
 
     Attributes:
-        stamp: The stamp of the run when it was read; see `rlexp.store.catalogue.stamp_of`.
+        stamp: The stamp of the run when it was read; see `rlexp.store.run_stamps.packed`.
         columns: The numbers, by the names in `COLUMNS`.
         checkpoints: Its checkpoints as JSON values.
         logged: Whether what its learner logged was read.
     """
 
-    stamp: Sequence[int]
+    stamp: bytes
     columns: Columns
     checkpoints: Sequence[Mapping[str, Any]] = ()
     logged: bool = False
@@ -146,14 +146,12 @@ class Curves:
     _seen: dict[str, CurveRow] = field(default_factory=dict)
     _new: int = 0
 
-    def add_to(
-        self, record: RunRecord, stamp: Sequence[int], *, logged: bool = False
-    ) -> RunRecord | None:
+    def add_to(self, record: RunRecord, stamp: bytes, *, logged: bool = False) -> RunRecord | None:
         """A record in brief with its curves, as reading its files would give; None without them.
 
         Args:
             record: The record of an ended run.
-            stamp: The present stamp of its files.
+            stamp: The present stamp of its files, packed.
             logged: Whether it gets what its learner logged.
         """
         row = self._valid(record.spec.name, stamp)
@@ -165,12 +163,12 @@ class Curves:
             return full
         return None
 
-    def keep(self, record: RunRecord, stamp: Sequence[int], *, logged: bool = False) -> None:
+    def keep(self, record: RunRecord, stamp: bytes, *, logged: bool = False) -> None:
         """Keep the curves of a full record; those with a value of an unusual type are not kept.
 
         Args:
             record: The record.
-            stamp: The stamp of the files from which it was read.
+            stamp: The stamp of the files from which it was read, packed.
             logged: Whether what the learner logged was read.
         """
         name, present = record.spec.name, self._valid(record.spec.name, stamp)
@@ -185,9 +183,9 @@ class Curves:
         """The number of runs in the file, with what learners logged where that is asked for."""
         return sum(row.logged >= logged for row in self._read().values())
 
-    def _valid(self, name: str, stamp: Sequence[int]) -> CurveRow | None:
+    def _valid(self, name: str, stamp: bytes) -> CurveRow | None:
         row = self._read().get(name)
-        return row if row is not None and [*row.stamp] == [*stamp] else None
+        return row if row is not None and row.stamp == stamp else None
 
     def save(self, *, complete: bool, fewest: int, share: int) -> None:
         """Write the file to the first writable location, if enough of it is new and it is not too large.
@@ -218,7 +216,7 @@ class Curves:
             with suppress(OSError, *INVALID):
                 present = filter(os.path.lexists, self.locations)
                 newest = max(present, key=lambda path: path.lstat().st_mtime_ns)
-                content = read_derived_bytes(newest)
+                _, content = read_derived_bytes(newest)
                 self._rows, self._names = _rows_in(content, self.version)
         return self._rows
 
@@ -228,7 +226,7 @@ def _size(rows: Mapping[str, CurveRow]) -> int:
     return sum(len(c) * c.itemsize for row in rows.values() for c in row.columns.values())
 
 
-def _row(record: RunRecord, stamp: Sequence[int], names: NameLists, *, logged: bool) -> CurveRow:
+def _row(record: RunRecord, stamp: bytes, names: NameLists, *, logged: bool) -> CurveRow:
     """The curves of a record.
 
     Raises:
@@ -379,7 +377,7 @@ def _content(rows: Mapping[str, CurveRow], names: NameLists, version: str) -> by
         "of": _written_by(version),
         "names": names.lists,
         "runs": [*rows],
-        "stamps": [[*row.stamp] for row in rows.values()],
+        "stamps": [row.stamp.hex() for row in rows.values()],
         "rows": [len(row.columns["kinds"]) for row in rows.values()],
         "sizes": {
             name: [len(r.columns[name]) for r in rows.values()] for name in (*VALUES, *OF_LOGGED)
@@ -412,7 +410,8 @@ def _rows_in(content: bytes, version: str) -> tuple[dict[str, CurveRow], NameLis
         for at in range(len(head["runs"]))
     ]
     checkpoints = head["checkpoints"]
-    each = zip(head["runs"], head["stamps"], of_runs, head["logged"], strict=True)
+    stamps = map(bytes.fromhex, head["stamps"])
+    each = zip(head["runs"], stamps, of_runs, head["logged"], strict=True)
     return {
         name: CurveRow(stamp, of_run, checkpoints.get(name, ()), logged is True)
         for name, stamp, of_run, logged in each

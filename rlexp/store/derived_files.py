@@ -24,11 +24,11 @@ def read_derived(location: Path) -> Any:
         ValueError: The file is damaged or too large.
         RecursionError: Its values are nested too deeply.
     """
-    return parse_json(read_derived_bytes(location))
+    return parse_json(read_derived_bytes(location)[1])
 
 
-def read_derived_bytes(location: Path) -> bytes:
-    """The content of a derived file.
+def read_derived_bytes(location: Path) -> tuple[bytes, bytes]:
+    """The checksum of a derived file in hexadecimal digits, and its content.
 
     Raises:
         OSError: The file cannot be read.
@@ -39,7 +39,7 @@ def read_derived_bytes(location: Path) -> bytes:
     head, _, content = read_file(location).partition(b"\n")
     if head != _sum_of(content):
         raise ValueError("it is damaged")
-    return content
+    return head, content
 
 
 def write_derived(location: Path, content: bytes) -> None:

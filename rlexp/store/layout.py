@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -321,13 +322,20 @@ class ExperimentPaths:
         """The run with this folder name."""
         return RunPaths(self.folder / name)
 
-    def runs(self) -> list[RunPaths]:
+    def runs(self, is_known: Callable[[str], bool] | None = None) -> list[RunPaths]:
         """Every run, sorted by name, including runs that have lost their spec.
+
+        Args:
+            is_known: Whether the folder of this name is known to be a run, so that nobody looks into it.
 
         Raises:
             RecordError: The folder cannot be read.
         """
-        return [RunPaths(p) for p in _folders(self.folder) if _may_hold(p, *RUN_HOLDS)]
+        return [
+            RunPaths(p)
+            for p in _folders(self.folder)
+            if (is_known is not None and is_known(p.name)) or _may_hold(p, *RUN_HOLDS)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 
+from rlexp.app.reading.catalogue_files import catalogue_files
+from rlexp.app.reading.look_ahead import take_look
 from rlexp.store.catalogue import Catalogue, written_by
 from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.curves import Curves
-from rlexp.store.file_systems import is_shared
-from rlexp.store.layout import ExperimentPaths, cache_folder
+from rlexp.store.layout import ExperimentPaths
 
 
 @contextmanager
@@ -25,14 +25,20 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            _count_as_old()
             gc.enable()
+
+
+def _count_as_old() -> None:
+    """Count all objects as old, without a search: the collector searches the old ones rarely."""
+    # A process that has frozen objects wants them to stay frozen.
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()
 
 
 def catalogue_of(paths: ExperimentPaths, *, in_place: bool = True) -> Catalogue:
     """The catalogue of an experiment, in the user's cache where it cannot be written in place.
-
-    The cache is also used for a folder that several machines share: all of them would write the
-    same catalogue, and one might read it while another replaces it.
 
     Args:
         paths: The experiment.
@@ -42,12 +48,9 @@ def catalogue_of(paths: ExperimentPaths, *, in_place: bool = True) -> Catalogue:
     if not paths.folder.is_dir():
         # The folder may be missing, or a link that leads to itself, which `resolve` refuses.
         return Catalogue([], time.time, records, Curves([], written_by()))
-    # The full path, because experiments of several workspaces share the cache and may share names.
-    name = sha256(bytes(paths.folder.resolve())).hexdigest()[:32]
-    in_cache = cache_folder() / "catalogues" / name
-    shared = is_shared(paths.catalogue)
-    beside = not shared and in_place
-    locations = [paths.catalogue, in_cache] if beside else [in_cache]
-    curves_in_cache = in_cache.with_suffix(".curves")
-    of_curves = [paths.curves, curves_in_cache] if beside else [curves_in_cache]
-    return Catalogue.read(locations, time.time, records, Curves(of_curves, written_by()))
+    locations = catalogue_files(paths, in_place=in_place)
+    of_curves = [
+        paths.curves if f == paths.catalogue else f.with_suffix(".curves") for f in locations
+    ]
+    curves = Curves(of_curves, written_by())
+    return Catalogue.read(locations, time.time, records, curves, take_look(paths))

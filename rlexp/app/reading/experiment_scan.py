@@ -20,9 +20,9 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.catalogue import Catalogue
-from rlexp.store.catalogue_rows import Stamp
 from rlexp.store.changed_records import ChangedRecords
 from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.run_stamps import Stamp
 from rlexp.store.runs import StoredRun, read_experiment, read_measured_run, read_run
 from rlexp.text import format_count, join_first_names
 
@@ -210,7 +210,7 @@ def survey(
         catalogue, wanted, memory, brief=in_brief, catalogued=from_catalogue and not in_brief
     )
     try:
-        on_disk = [*paths.runs()]
+        on_disk = paths.runs(catalogue.holds)
         begun = _ReadingBeside(catalogue, planned, wanted, memory.sums if memory else FileSums())
         # A process with a memory that lasts has threads, and reads new runs only.
         forked = from_catalogue and not (in_brief or (memory and memory.lasting))

@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rlexp.stats.interval import Interval
-from rlexp.store.catalogue import INVALID, SETTLED, stamp_of_tree
+from rlexp.store.catalogue import INVALID
 from rlexp.store.derived_files import read_derived, write_derived
 from rlexp.store.layout import ExperimentPaths, cache_folder
+from rlexp.store.run_stamps import SETTLED, stamp_of_tree
 from rlexp.store.schemas import writer
 
 MOST = 1_000

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from rlexp.store.catalogue import (
+from rlexp.store.layout import RunPaths
+from rlexp.store.registers.ledger import sum_of_file
+from rlexp.store.run_stamps import (
     SETTLED,
+    Stamp,
     is_settled,
     numbers_of_file,
     stamp_before_reading,
     stamp_of,
 )
-from rlexp.store.catalogue_rows import Stamp
-from rlexp.store.layout import RunPaths
-from rlexp.store.registers.ledger import sum_of_file
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class FileSums:
 
 def _stamp(run: RunPaths, attempts: int) -> Stamp:
     """The stamp of all files of a run that a report reads; see `stamp_of`."""
-    stamp = stamp_of(run, attempts)
+    stamp = stamp_of(str(run.folder), attempts)
     for number in range(1, attempts + 1):
         for name in BESIDE_THE_JOURNAL:
             stamp += numbers_of_file(f"{run.folder}/attempts/{number}/{name}")

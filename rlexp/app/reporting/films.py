@@ -10,9 +10,9 @@ from urllib.parse import quote
 from rlexp.app.workspace import Workspace
 from rlexp.reports.drawing.blocks import EpisodeFilm, ReportDocument
 from rlexp.reports.evidence.runs import Evidence, PlannedRun
-from rlexp.store.catalogue import stamp_of_tree
 from rlexp.store.files import read_file
 from rlexp.store.films import FOLDER, read_films
+from rlexp.store.run_stamps import stamp_of_tree
 
 MOST_FILMS = 4
 """Most films on a page."""

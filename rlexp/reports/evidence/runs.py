@@ -75,7 +75,7 @@ class PlannedRun:
         """
         return self.configuration.budget.quantity
 
-    @property
+    @cached_property
     def imported(self) -> Mapping[str, Any] | None:
         """Origin of an imported run; `None` for a run of rlexp."""
         return self.record.spec.imported

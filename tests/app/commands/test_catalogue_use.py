@@ -286,6 +286,15 @@ def link(experiment: Stored) -> None:
             experiment,
             {**catalogue_rows(experiment), "ledger": "new"},
         ),
+        lambda experiment: write(
+            experiment,
+            {**catalogue_rows(experiment), "stamps": "AAAA"},
+        ),
+        lambda experiment: write(
+            experiment,
+            {**catalogue_rows(experiment), "stamps": 7},
+        ),
+        lambda experiment: change(experiment, "attempts", lambda _: -1),
         link,
     ],
 )

@@ -14,6 +14,7 @@ from stored_runs import Stored, configuration, stored, study
 
 from rlexp.app.commands.judge import report as reporting
 from rlexp.app.commands.judge.report import ReportFiles, ReportRequest, report
+from rlexp.app.reading import beside as forks
 from rlexp.errors import RlexpError
 from rlexp.store.locks.lease import hold
 from rlexp.store.tracker_positions import TrackerPositions
@@ -150,6 +151,20 @@ def test_after_a_change_the_report_is_computed_again(
     change(tmp_path, alpha)
     assert not write(tmp_path).unchanged
     assert page(tmp_path).read_text().startswith("<!")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_in_either_half_is_seen_by_two_processes(
+    tmp_path: Path, alpha: Stored, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where a fork looks at half of the files, an edit of any run leads to a new report."""
+    monkeypatch.setattr(reporting, "WORTH_FORKING", 1)
+    monkeypatch.setattr(forks, "can_fork", lambda: True)
+    write(tmp_path)
+    assert write(tmp_path).unchanged
+    for label in ("ppo", "a2c"):
+        os.utime(alpha.run(seed, label).attempt(1).journal)
+        assert not write(tmp_path).unchanged
 
 
 @pytest.mark.parametrize("options", [{"overrides": ("level=0.9",)}, {"formats": ("html", "md")}])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,8 +20,10 @@ from typing import Any, ClassVar
 
 import rlexp
 from rlexp.app.observer import Observer
+from rlexp.app.reading.beside import beside
 from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.app.reporting.build import (
+    WORTH_FORKING,
     make_brief_report,
     make_report,
     read_formats,
@@ -42,12 +45,12 @@ from rlexp.reports.analysis.answer import Answer
 from rlexp.reports.analysis.result_memory import ResultMemory
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.store.catalogue import SETTLED, stamp_of_tree
 from rlexp.store.file_systems import is_shared
 from rlexp.store.files import publish, publish_json, read_file, read_json
 from rlexp.store.layout import ExperimentPaths, cache_folder
 from rlexp.store.locks.lease import is_held
 from rlexp.store.registers.ledger import sum_of_file
+from rlexp.store.run_stamps import SETTLED, stamp_of_tree
 from rlexp.store.secrets import secret_values
 
 STAGED = 7
@@ -533,10 +536,19 @@ def _stamp(paths: ExperimentPaths, before: float) -> str | None:
     with suppress(OSError):
         # Environment variables in a tuner's settings are filled in whenever the sweep is read.
         if VARIABLE.encode() not in read_file(paths.definition):
-            return stamp_of_tree(
-                os.path.realpath(paths.folder), before, files=IGNORED, folders=MIRRORED
-            )
+            return _stamp_by_two(os.path.realpath(paths.folder), before)
     return None
+
+
+def _stamp_by_two(folder: str, before: float) -> str | None:
+    """The digest of the files of an experiment; a fork looks at half of a large one."""
+    entries = len(os.listdir(folder))  # noqa: PTH208 (names only)
+    middle = entries // 2
+    stamp = partial(stamp_of_tree, folder, before, files=IGNORED, folders=MIRRORED)
+    last = partial(stamp, share=slice(middle, None))
+    with beside(last, worthwhile=entries >= WORTH_FORKING) as fork:
+        first, second = stamp(share=slice(middle)), fork.result()
+    return None if first is None or second is None else first + second
 
 
 def _sha256(values: Sequence[Any]) -> str:

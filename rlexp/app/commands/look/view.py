@@ -50,10 +50,10 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.page.html import ListedExperiment, LiveContent, RenderedPage, render_page
-from rlexp.store.catalogue import numbers_of_file, stamp_of_tree
 from rlexp.store.files import read_file
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.locks.lease import is_held
+from rlexp.store.run_stamps import numbers_of_file, stamp_of_tree
 from rlexp.store.secrets import mask_all, mask_known, secret_values
 from rlexp.text import (
     format_count,
