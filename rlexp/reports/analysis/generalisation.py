@@ -14,6 +14,7 @@ from rlexp.metrics.estimate import (
     largest_difference,
     measure_ends,
 )
+from rlexp.metrics.none_seen_text import none_seen
 from rlexp.records.run import LARGEST_SCORE
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
@@ -32,7 +33,7 @@ from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import format_count
 
-FIRST = ("success", "cost", "violations")
+FIRST = ("success", "catastrophe", "cost", "violations")
 """Measures that come first; others follow by name."""
 
 
@@ -98,6 +99,8 @@ def _measured(
         remark = "; ".join(
             filter(None, [remark, f"in distribution: {format_count(len(in_distribution), 'run')}"])
         )
+    if unseen := none_seen(name, held_out, settings.level):
+        remark = "; ".join(filter(None, [remark, unseen]))
     return MeasureEstimates(
         name,
         cell,
