@@ -29,6 +29,9 @@ PLAIN = {
     "clip_rewards": 10.0,
 }
 
+SOON = {"iwocs": {"train_episodes": 1, "candidates": 40}}
+"""Settings with which a teacher that begins with one context soon plays others."""
+
 
 def task(teacher_component: Any) -> ComposedTask:
     """The task with contexts and a teacher."""
@@ -58,7 +61,7 @@ def test_contexts_are_those_of_the_box(name: str) -> None:
     """Contexts lie within the bounds, differ over episodes, and follow the seed."""
     played_contexts = []
     for seed in (3, 3, 4):
-        environment = task(teacher(name)).make()
+        environment = task(teacher(name, **SOON.get(name, {}))).make()
         played_contexts.append(
             [episode(environment, seed=seed), *(episode(environment) for _ in range(30))]
         )

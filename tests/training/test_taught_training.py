@@ -20,6 +20,11 @@ CASES = {
     "random": (),
     "success_rate": ("environment.components.teacher.neighbours=2",),
     "alp_gmm": ("environment.components.teacher.fit_every=20", "environment.vector.count=2"),
+    "iwocs": (
+        "environment.components.teacher.train_episodes=2",
+        "environment.components.teacher.candidates=2",
+        "environment.components.teacher.evaluations=1",
+    ),
 }
 
 
