@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
-from rlexp.metrics.none_seen_text import none_seen
+from rlexp.stats.none_seen import none_seen
 from rlexp.text import format_score, score_rule
 
 if TYPE_CHECKING:

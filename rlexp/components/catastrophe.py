@@ -16,9 +16,8 @@ from annotated_types import Interval
 from rlexp.components.constraints import Constraint, check_entries, violations
 from rlexp.environments import MEASURES, Stage
 from rlexp.errors import ConfigError
-from rlexp.metrics.none_seen_text import CATASTROPHE
 from rlexp.protocol.identity import Identity
-from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.measures import CATASTROPHE, DeclaredMeasure
 
 Env = gym.Env[Any, Any]
 

@@ -1,5 +1,10 @@
 """What can be said of a rate when nothing of the kind was seen in any run."""
 
+from collections.abc import Sequence
+
+from rlexp.protocol.measures import CATASTROPHE
+from rlexp.text import format_count, format_percentage
+
 
 def largest_rate(n: int, level: float) -> float:
     """The rate that n runs without a case leave possible, at a confidence level.
@@ -15,3 +20,20 @@ def largest_rate(n: int, level: float) -> float:
         level: Confidence level, between 0 and 1.
     """
     return float(1.0 - (1.0 - level) ** (1.0 / n))
+
+
+def none_seen(measure: str, shares: Sequence[float], level: float) -> str | None:
+    """What runs without a single catastrophe leave possible; None for any other measure or share.
+
+    Args:
+        measure: The name of the measure.
+        shares: Its mean in each run.
+        level: The confidence level of the intervals beside it.
+    """
+    if measure != CATASTROPHE or not shares or any(shares):
+        return None
+    rate = largest_rate(len(shares), level)
+    return (
+        f"no catastrophe in {format_count(len(shares), 'run')}: a mean rate up to {rate:.2g} is "
+        f"possible at {format_percentage(level)} confidence (1 − {1 - level:.2g}^(1/{len(shares)}))"
+    )

@@ -9,8 +9,7 @@ from rlexp.components.catastrophe import Catastrophe
 from rlexp.components.constraints import Constraint
 from rlexp.environments import MEASURES, Stage
 from rlexp.errors import ConfigError
-from rlexp.metrics.none_seen_text import none_seen
-from rlexp.stats.none_seen import largest_rate
+from rlexp.stats.none_seen import largest_rate, none_seen
 
 TRACK = {"track": Constraint(entry=0, above=1.0)}
 

@@ -14,7 +14,6 @@ from rlexp.metrics.estimate import (
     largest_difference,
     measure_ends,
 )
-from rlexp.metrics.none_seen_text import none_seen
 from rlexp.records.run import LARGEST_SCORE
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
@@ -28,6 +27,7 @@ from rlexp.reports.analysis.held_out_episodes import (
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.evidence.runs import LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import mean
+from rlexp.stats.none_seen import none_seen
 from rlexp.stats.reliability.risk import tail_mean
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
