@@ -229,6 +229,9 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
         )
         yield f"  score {format_score(details.score)}, {rule}"
     yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
+    if details.acted:
+        counts = ", ".join(f"{name} {count:,}" for name, count in details.acted.items())
+        yield f"  acted: {counts}"
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
     if details.system:
