@@ -55,6 +55,17 @@ def test_a_search_adds_its_worst_context() -> None:
     assert (1, 10) == (taught_lessons.acted, taught_lessons.evaluated)
 
 
+def test_the_steps_of_searches_are_counted() -> None:
+    """Episodes of training have other lengths, and are not counted."""
+    taught_lessons = lessons()
+    assert {} == taught_lessons.counts
+    for number in range(40):
+        task = taught_lessons.propose()
+        taught_lessons.count_steps(7 if (task == taught_lessons.contexts).all(axis=1).any() else 3)
+        taught_lessons.learn(task, float(number))
+    assert {"evaluation episodes": 20, "evaluation steps": 60} == taught_lessons.counts
+
+
 def test_outcomes_are_averaged_over_the_episodes_of_a_candidate() -> None:
     """One bad episode of a good candidate does not make it the worst."""
     taught_lessons = lessons()

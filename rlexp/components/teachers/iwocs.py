@@ -36,6 +36,8 @@ class Iwocs:
     """
 
     identity: ClassVar = Identity("teacher", "iwocs")
+    shared: ClassVar = True
+    """A run has one list of contexts, which all of its environments play."""
 
     outcome: str
     """Outcome of an episode: `return`, or the name of a measure (`success`); larger is better."""
@@ -108,7 +110,9 @@ class IwocsLessons:
         """Contexts that searches have added."""
         self.evaluated = 0
         """Episodes that searches have played."""
-        self._trained = 0
+        self.evaluation_steps = 0
+        """Environment steps of these episodes."""
+        self._trained = self._steps = 0
         self._searching = False
         # Contexts of the search that are still to be proposed (episodes × dimensions).
         self._left = np.empty((0, len(box.low)))
@@ -121,9 +125,19 @@ class IwocsLessons:
         """Return the next candidate of a search, else a context of the list, each equally likely."""
         if len(self._left):
             task, self._left = self._left[0], self._left[1:]
-            self.evaluated += 1
             return np.array(task)
         return np.array(self.contexts[self._generator.integers(len(self.contexts))])
+
+    def count_steps(self, steps: int) -> None:
+        """Receive the length of the episode that `learn` hears of next."""
+        self._steps = steps
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What searches have cost; empty before the first search."""
+        if not self.evaluated:
+            return {}
+        return {"evaluation episodes": self.evaluated, "evaluation steps": self.evaluation_steps}
 
     def learn(self, task: Array, outcome: float) -> None:
         """Count an episode of training, or judge a candidate; begin and end searches."""
@@ -143,6 +157,7 @@ class IwocsLessons:
             "contexts": self.contexts,
             "acted": self.acted,
             "evaluated": self.evaluated,
+            "evaluation_steps": self.evaluation_steps,
             "trained": self._trained,
             "searching": self._searching,
             "left": self._left,
@@ -156,6 +171,7 @@ class IwocsLessons:
         dimensions = len(self._box.low)
         self.contexts = _rows(state["contexts"], dimensions)
         self.acted, self.evaluated = int(state["acted"]), int(state["evaluated"])
+        self.evaluation_steps = int(state["evaluation_steps"])
         self._trained, self._searching = int(state["trained"]), bool(state["searching"])
         self._left = _rows(state["left"], dimensions)
         self._played = _rows(state["played"], dimensions)
@@ -175,6 +191,8 @@ class IwocsLessons:
         self._waited += 1
         # Other environments may still play contexts of the list, which are no candidates.
         if not (self.contexts == task).all(axis=1).any():
+            self.evaluated += 1
+            self.evaluation_steps += self._steps
             self._played = np.vstack([self._played, task])
             self._outcomes = np.append(self._outcomes, outcome)
         episodes = self._teacher.candidates * self._teacher.evaluations
