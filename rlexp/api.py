@@ -498,6 +498,7 @@ def evaluate(
     checkpoint: int | None = None,
     video: int = 0,
     output: str | None = None,
+    ensemble: bool = False,
     workspace: Folder = ".",
     allow_import: Strings = (),
     observer: "Observer | None" = None,
@@ -512,6 +513,8 @@ def evaluate(
         checkpoint: The step of the checkpoint to play; with None, the final policy plays.
         video: The number of episodes to film.
         output: The folder for videos.
+        ensemble: Whether all completed test runs of an experiment act together: by the action of
+            most of them, or by the mean of their actions.
         workspace: The folder with `runs/` and `conf/`; by default the current folder.
         allow_import: Packages whose classes may be imported because records name them.
         observer: Receives the progress.
@@ -529,6 +532,7 @@ def evaluate(
         checkpoint=checkpoint,
         video=video,
         output=output,
+        ensemble=ensemble,
     )
     opened = _workspace(workspace, allow_import)
     return use_case(run_name, request, opened, _observer(observer))

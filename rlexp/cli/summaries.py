@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rlexp.app.reading.summary import LabelSummary, PhaseSummary
 from rlexp.app.results import NextCommand
 from rlexp.metrics.estimate_text import sentence
+from rlexp.stats.none_seen import none_seen
 from rlexp.text import format_score, score_rule
 
 if TYPE_CHECKING:
@@ -102,6 +103,9 @@ def _measure_lines(cell: LabelSummary) -> Iterator[str]:
     for measured in others[:MOST_MEASURES]:
         lower = " (lower is better)" if measured.direction == "minimise" else ""
         yield sentence(f"mean {measured.measure}{lower}", measured.estimate)
+        shares = [*measured.values.values()]
+        if unseen := none_seen(measured.measure, shares, measured.estimate.level):
+            yield unseen
     if len(others) > MOST_MEASURES:
         yield f"{len(others) - MOST_MEASURES} more measures; --json shows all"
 

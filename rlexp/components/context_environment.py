@@ -104,6 +104,8 @@ class ContextEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         observation, info = self.env.reset(seed=seed, options=options)
         for dial, value in zip(self._dials, context, strict=True):
             for field in dial.fields:
+                if field.cleared_by_resets:
+                    field.write(self.unwrapped, float(value), relative=dial.relative)
                 field.check_kept(self.unwrapped, float(value), relative=dial.relative)
         return self._shown(observation), info
 

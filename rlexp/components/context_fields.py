@@ -18,6 +18,7 @@ from rlexp.errors import ConfigError, EnvironmentFault, did_you_mean
 
 _KINDS = {
     "body": ("body", "nbody"),
+    "xfrc": ("body", "nbody"),
     "geom": ("geom", "ngeom"),
     "site": ("site", "nsite"),
     "jnt": ("joint", "njnt"),
@@ -86,6 +87,8 @@ _ABOVE_ZERO = re.compile(r".*(mass|length|inertia|moi|timestep).*|m|l|dt|tau", r
 _NOT_BELOW_ZERO = re.compile(
     r".*(friction|damping|armature|density|viscosity|power).*|force(_mag)?"
 )
+_FORCES = ("data", "xfrc_applied")
+"""Field of forces and torques on the bodies of a MuJoCo environment (bodies × 6)."""
 _LISTED = 16
 """Largest number of fields that an error lists."""
 _COMPUTED = ("total_mass", "polemass_length")
@@ -104,6 +107,14 @@ class Field:
     index: Index
     nominal: NDArray[np.float64]
     """Value before any context was set; shape: that of the field."""
+
+    @property
+    def cleared_by_resets(self) -> bool:
+        """Whether each reset sets the field to 0, so that it is written again after the reset.
+
+        MuJoCo clears the applied forces, which are an input of its steps and no part of a state.
+        """
+        return self.path == _FORCES
 
     def write(self, environment: Any, value: float, *, relative: bool) -> None:
         """Set the field to a value, or to its nominal value times a factor."""
@@ -261,7 +272,9 @@ def _unknown(environment: Any, path: str) -> str:
     more = ", …" if len(attributes) > _LISTED else ""
     listed = ", ".join(attributes[:_LISTED]) + more
     if model_of(environment) is not None:
-        listed += ", and arrays of its model such as model.body_mass, model.opt.gravity"
+        listed += (
+            ", and arrays of MuJoCo such as model.body_mass, model.opt.gravity, data.xfrc_applied"
+        )
     return (
         f"context field {path!r} is no number of {type(environment).__name__}"
         f"{did_you_mean(path, fields)} (there are: {listed.removeprefix(', ') or 'none'})"

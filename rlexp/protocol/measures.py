@@ -19,6 +19,8 @@ CURVE_RULES = ("auc", "last_window")
 """Scores that are computed from the evaluations during training."""
 CONTEXT = "context/"
 """Prefix of the measures that record the context of an episode; none of them is a result."""
+CATASTROPHE = "catastrophe"
+"""The measure of `component=catastrophe`: 1 for an episode that was one, else 0."""
 Direction = Literal["maximise", "minimise"]
 ENDS = ("minimum", "maximum")
 """Keys of the smallest and the largest possible value."""

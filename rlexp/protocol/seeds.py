@@ -125,6 +125,12 @@ class Streams:
         """Seed of the action space, from which random warm-up actions are drawn."""
         return self._number(Stream.ACTIONS, 0)
 
+    @property
+    def teacher(self) -> int:
+        """Seed of the teacher that chooses the tasks of all training environments."""
+        # The last sub-stream, which the process of no environment reaches.
+        return self._number(Stream.ACTIONS, SUBSTREAMS - 1)
+
 
 SeedIndex = Annotated[int, Ge(0), Lt(INDICES)]
 Seeds = Annotated[int, Ge(0), Le(INDICES)] | tuple[SeedIndex, ...]

@@ -8,6 +8,7 @@ from math import isfinite
 
 from rlexp.protocol.measures import quantity_of, results_among
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.context_returns import worst_context
 from rlexp.records.events import (
     Checkpointed,
     Continued,
@@ -155,7 +156,8 @@ class RunRecord:
     def measures(self) -> Mapping[str, float]:
         """Mean of each measure over the episodes of the final evaluation that report it.
 
-        Contexts are no results, and are left out, as are means that are no possible score.
+        Contexts are no results, and are left out, as are means that are no possible score. Where
+        the episodes had several contexts, the worst mean return of one is a measure, too.
         """
         if self.brief is not None:
             return self.brief.measures
@@ -163,7 +165,8 @@ class RunRecord:
             return {}
         names = results_among(self.final.measures or {})
         means = {name: self.final.mean_of_reported(name) for name in names}
-        return {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
+        usable = {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
+        return {**usable, **worst_context(self.final, LARGEST_SCORE)}
 
     @property
     def last(self) -> float | None:

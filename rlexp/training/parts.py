@@ -134,6 +134,7 @@ class Training:
             self.discount,
             folder,
             at_once=CLASSIC_CONTROL in self.shortcuts,
+            teacher_seed=self.streams.teacher,
         )
 
     def _replay_argument(self, vector: VecEnv) -> dict[str, Any]:

@@ -171,7 +171,9 @@ class _ReplayCheck:
         """Make an environment as a training does; errors while closing it are ignored."""
         seed_globals(self.seed)
         seeds = [self.seed]
-        vector = training_vector(self.environment, seeds, seeds, self.gamma, self.folder)
+        vector = training_vector(
+            self.environment, seeds, seeds, self.gamma, self.folder, teacher_seed=self.seed
+        )
         try:
             yield _Player(vector)
         finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlexp.environments.run_teacher import PLAN_TASK
 from rlexp.training.env_attributes import (
     compare_attributes,
     read_attributes,
@@ -19,6 +20,8 @@ ACTED, ACTS_AS = "acted", "acts_as"
 """Attributes of wrappers: how often one has changed the training, and its kind and name in reports."""
 REASON = "reason"
 """Key of a state that cannot be restored; its value says why."""
+TASK = "task"
+"""Key of a state whose episode has a task from the teacher of the run."""
 WHEN_REPLAYED = "when its episode is replayed"
 
 
@@ -36,9 +39,29 @@ class ReplayableEnvironment(WatchedEnvironment):
         super().__init__(env, tap, seed, filename=filename, defer=defer)
         self._log = EpisodeLog(env, own_process=defer)
         self._layers = wrapper_stack(env)
+        # The task of the current episode, where the teacher of the run chooses it.
+        self._task: Any = None
+        self._waits = False
+
+    def plan_episode(self, task: Any) -> None:
+        """Receive the task of the episode that the next reset begins (dimensions)."""
+        self.env.get_wrapper_attr(PLAN_TASK)(task)
+        self._task, self._waits = np.array(task, dtype=np.float64), False
+
+    def begin_episode(self, task: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with a task (dimensions)."""
+        self.plan_episode(task)
+        return self.reset()
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset, and start a new episode log."""
+        """Reset, and start a new episode log.
+
+        Once tasks are planned, a reset without a new one waits for it: the vector resets an
+        environment before the teacher has heard of the episode.
+        """
+        if self._waits:
+            return self._observation, {}
+        self._waits = self._task is not None
         # Before the reset, which uses up the seed and draws from the generators.
         self._past = self._log.begin(self._seed)
         return super().reset(**settings)
@@ -66,6 +89,7 @@ class ReplayableEnvironment(WatchedEnvironment):
         try:
             return {
                 **self._log.as_dict(self._action),
+                **({} if self._task is None else {TASK: self._task}),
                 "rewards": np.asarray(self.rewards, dtype=np.float64),
                 "observation": digest(self._observation),
                 "attributes": self._attributes(),
@@ -115,13 +139,19 @@ class ReplayableEnvironment(WatchedEnvironment):
             # Only the first episode was reset with the seed; environments may build parts of their
             # state at that reset, so it comes first for every later episode too.
             if not env_state["seeded"]:
+                self._plan_again(env_state)
                 self.reset()
+            self._plan_again(env_state)
             self._log.restore_generators(env_state["before"])
             self.reset()
         except Exception as error:
             raise NotReplayable(in_one_line(error)) from error
         if self._fault is not None:
             raise NotReplayable(in_one_line(self._fault))
+
+    def _plan_again(self, env_state: dict[str, Any]) -> None:
+        if TASK in env_state:
+            self.plan_episode(env_state[TASK])
 
     def _replay_step(self, action: Any, number: int) -> None:
         """Take a logged step again, without a line in Monitor's file."""

@@ -70,13 +70,13 @@ class ForkedVecEnv(SubprocVecEnv):
     def reset(self) -> VecEnvObs:
         """Reset every environment; raises the fault of an environment that failed."""
         observations = super().reset()
-        _raise_fault(self.reset_infos)
+        raise_fault(self.reset_infos)
         return observations
 
     def step_wait(self) -> VecEnvStepReturn:
         """Wait for the step of every environment; raises the fault of one that failed."""
         result = super().step_wait()
-        _raise_fault(result[3])
+        raise_fault(result[3])
         return result
 
     def close(self) -> None:
@@ -98,6 +98,26 @@ class ForkedVecEnv(SubprocVecEnv):
                 process.join()
         for remote in self.remotes:
             remote.close()
+
+    def call_each(
+        self, method: str, positions: Sequence[int], arguments: Sequence[Any]
+    ) -> list[Any]:
+        """Call a method of some environments in parallel, each with its argument.
+
+        Args:
+            method: The name of the method.
+            positions: The environments.
+            arguments: The argument for each of them.
+
+        Returns:
+            The result of each, in this order.
+
+        Raises:
+            EnvironmentDied: A process has ended.
+        """
+        for position, argument in zip(positions, arguments, strict=True):
+            self.remotes[position].send(("env_method", (method, (argument,), {})))
+        return [self.remotes[position].recv() for position in positions]
 
     def resume(
         self, env_states: Sequence[dict[str, Any]], limit: float, beat: Callable[[], object]
@@ -132,7 +152,8 @@ def _reply(remote: GuardedConnection, deadline: float, beat: Callable[[], object
     return remote.recv()
 
 
-def _raise_fault(infos: Sequence[dict[str, Any]]) -> None:
+def raise_fault(infos: Sequence[dict[str, Any]]) -> None:
+    """Raise the first fault that an environment reports."""
     for info in infos:
         if FAULT in info:
             raise info[FAULT]

@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.algorithms import BringsEnvironments
 from rlexp.environments import Stage
 from rlexp.environments.composed import ComposedTask, splits
+from rlexp.environments.run_teacher import TEACHER
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -47,6 +48,7 @@ from rlexp.training.stopping import (
     heartbeat_and_check_stop,
 )
 from rlexp.training.subprocess_vec_env import EnvironmentDied
+from rlexp.training.taught_vector import taught_vector
 from rlexp.training.vectorise import write_statistics
 
 LAST_PART = 0.1
@@ -239,6 +241,10 @@ class TrainingRun:
             for counts in vector.env_method("acts"):
                 for name, count in counts.items():
                     acts[name] = acts.get(name, 0) + count
+            taught = taught_vector(vector)
+            if taught is not None and taught.acted is not None:
+                acts[TEACHER] = taught.acted
+                acts |= {f"{TEACHER} {name}": count for name, count in taught.counts.items()}
         return acts or None
 
     def _end_early(self, cause: str) -> None:

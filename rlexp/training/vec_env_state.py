@@ -21,6 +21,7 @@ from rlexp.training.episode_log import NotReplayable, in_one_line
 from rlexp.training.replayable_env import REASON
 from rlexp.training.rng_state import to_plain_tree
 from rlexp.training.subprocess_vec_env import EnvironmentDied, ForkedVecEnv
+from rlexp.training.taught_vector import TaughtVector
 from rlexp.training.vectorise import running_statistics
 
 REPLAY_LIMIT = 30.0
@@ -132,6 +133,8 @@ def _capture_layer(layer: VecEnvWrapper) -> dict[str, Any]:
         case VecFrameStack():
             stacks = _stacks(layer.stacked_obs)
             return state | {"stacks": {name: s.stacked_obs.copy() for name, s in stacks}}
+        case TaughtVector():
+            return state | layer.state()
         case VecTransposeImage():
             return state
     raise NotReplayable(f"{type(layer).__name__} may hold state that rlexp cannot save")
@@ -148,6 +151,8 @@ def _restore_layer(layer: VecEnvWrapper, state: dict[str, Any]) -> None:
             layer.returns, layer.old_reward = state["returns"].copy(), state["rewards"].copy()
             if state["observations"] is not None:
                 layer.old_obs = to_plain_tree(state["observations"])
+        case TaughtVector():
+            layer.restore(state)
         case VecFrameStack():
             for name, stack in _stacks(layer.stacked_obs):
                 stack.stacked_obs = state["stacks"][name].copy()

@@ -16,10 +16,12 @@ from stable_baselines3.common.vec_env import (
 )
 
 from rlexp.environments import Environment
+from rlexp.environments.run_teacher import run_teacher
 from rlexp.training.lean.classic_vector import factories, vector_of
 from rlexp.training.monitor import Env, EvaluatedEnvironment, RewardTap, WatchedEnvironment
 from rlexp.training.replayable_env import ReplayableEnvironment
 from rlexp.training.subprocess_vec_env import ForkedVecEnv
+from rlexp.training.taught_vector import TaughtVector
 
 Watched = TypeVar("Watched", bound=WatchedEnvironment)
 
@@ -62,6 +64,7 @@ def training_vector(
     folder: Path,
     *,
     at_once: bool = False,
+    teacher_seed: int = 0,
 ) -> VecEnv:
     """Make the vector of environments for training.
 
@@ -72,6 +75,7 @@ def training_vector(
         gamma: Discount, for the normalisation of rewards.
         folder: Folder for the `monitor.csv` of each environment.
         at_once: Whether environments of classic control are stepped at once in NumPy.
+        teacher_seed: Seed of the teacher of the run, where it has one.
     """
     subprocess = environment.vector.kind == "subprocess"
 
@@ -90,9 +94,12 @@ def training_vector(
         return make
 
     makers = [maker(i, *pair) for i, pair in enumerate(zip(seeds, processes, strict=True))]
-    vector = (
+    vector: VecEnv = (
         ForkedVecEnv(makers) if subprocess else _in_process([m() for m in makers], at_once=at_once)
     )
+    if (teacher := run_teacher(environment)) is not None:
+        # The innermost layer: observations of a new episode are normalised as all others are.
+        vector = TaughtVector(vector, teacher, teacher_seed)
     return _transform(environment, vector, gamma, training=True)
 
 

@@ -29,6 +29,7 @@ NEEDED_WORDS = {
     "jump_start": ["environment.components.jump_start.guide=runs/guide/run"],
     "levels": ["environment=taxi"],
     "shaping": ["environment.components.shaping.terms=[{weight: 1.0, entry: 0, power: 2}]"],
+    "catastrophe": ["environment.components.catastrophe.below=10"],
     "safety": [f"environment.components.safety.{CONSTRAINED}"],
     "snapshots": ["environment.components.snapshots.guide=runs/guide/run"],
 }

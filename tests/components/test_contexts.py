@@ -33,6 +33,8 @@ FIELDS = [
     ("Hopper-v5", "model.opt.timestep", 0.002, 0.001),
     ("HalfCheetah-v5", "model.geom_friction[:,0]", 0.4, 2.0),
     ("Swimmer-v5", "model.opt.viscosity", 0.1, 0.5),
+    ("Hopper-v5", "data.xfrc_applied[foot,0]", 0.0, 3.0),
+    ("Ant-v5", "data.xfrc_applied[torso,1]", 0.0, -3.0),
 ]
 """Cases of a task, one of its fields, the value of the field, and another value."""
 FACTORS = [

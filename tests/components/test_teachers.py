@@ -14,7 +14,10 @@ from rlexp.components.teachers.alp_gmm import Mixture, fit
 from rlexp.components.teachers.task_history import TeacherHistory
 from rlexp.errors import ConfigError
 
-QUICK: dict[str, dict[str, Any]] = {"alp_gmm": {"fit_every": 20, "gaussians": 3}}
+QUICK: dict[str, dict[str, Any]] = {
+    "alp_gmm": {"fit_every": 20, "gaussians": 3},
+    "iwocs": {"train_episodes": 5, "candidates": 8, "evaluations": 1},
+}
 """Settings with which a teacher begins to choose tasks after a few episodes."""
 
 

@@ -100,6 +100,7 @@ def test_there_are_commands_and_ready_experiments() -> None:
         "shaping",
         "constraints_as_terminations",
         "safety",
+        "catastrophe",
         "jump_start",
         "snapshots",
     ],

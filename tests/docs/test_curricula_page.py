@@ -34,15 +34,21 @@ def test_the_example_teacher_works(study: Path) -> None:
     _, parts = validate(composed.plain, ("my_teachers",))
     del sys.modules["my_teachers"]
     environment: Any = parts.environment.make()
-    environment.reset(seed=1)
-    lessons = environment.get_wrapper_attr("_lessons")
+    teacher = parts.environment.components["teacher"]
+    assert teacher.shared
+    low, high = environment.get_wrapper_attr("task_box")
+    generator = np.random.default_rng(1)
+    lessons = teacher.begin(low, high, generator)
     for outcome in (float("nan"), 0.0, *[200.0] * 30):
         lessons.learn(lessons.propose(), outcome)
     assert lessons.share == 1.0
-    low, high = (environment.get_wrapper_attr(f"context_{end}") for end in ("low", "high"))
     proposed = np.stack([lessons.propose() for _ in range(100)])
     assert ((low <= proposed) & (proposed <= high)).all()
-    assert not at_stage(parts.environment, Stage.EVALUATION).make().has_wrapper_attr("_lessons")
+    other = teacher.begin(low, high, generator)
+    other.restore(lessons.state())
+    assert other.share == 1.0
+    evaluated = at_stage(parts.environment, Stage.EVALUATION).make()
+    assert not evaluated.has_wrapper_attr("task_box")
 
 
 def test_every_teacher_has_a_row() -> None:

@@ -120,7 +120,7 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
         ("benchmark", ["benchmarks", "components", "curricula", "configuration"]),
         ("callback", ["callbacks"]),
         ("component", ["components", "contexts"]),
-        ("environment", ["configuration", "environments", "contexts"]),
+        ("environment", ["configuration", "environments", "contexts", "robustness"]),
         ("metric", ["statistics"]),
         ("replay", ["replay"]),
         ("section", ["reports"]),

@@ -41,7 +41,7 @@ def test_a_missing_measure_is_no_score(measures: Measures | None) -> None:
 
 def test_means_of_measures_are_those_of_reporting_episodes() -> None:
     """The mean of a measure is over the episodes that report it; contexts are left out."""
-    record = completed({"cost": (3.0, NAN), "context/length": (1.0, 2.0), "odd": (NAN, NAN)})
+    record = completed({"cost": (3.0, NAN), "context/length": (1.0, 1.0), "odd": (NAN, NAN)})
     assert {"cost": 3.0} == record.measures
     assert {"cost": 3.0} == record.in_brief().measures
 

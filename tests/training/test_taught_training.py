@@ -20,22 +20,62 @@ CASES = {
     "random": (),
     "success_rate": ("environment.components.teacher.neighbours=2",),
     "alp_gmm": ("environment.components.teacher.fit_every=20", "environment.vector.count=2"),
+    "iwocs": (
+        "environment.components.teacher.train_episodes=2",
+        "environment.components.teacher.candidates=2",
+        "environment.components.teacher.evaluations=1",
+    ),
 }
+PROCESSES = "environment.vector.kind=subprocess"
+OF_ONE = "environment.components.teacher.shared=null"
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_weights_are_the_same_after_a_kill(name: str, tmp_path: Path) -> None:
-    """Random contexts continue from a checkpoint; a run with a learning teacher restarts."""
-    words = (*WORDS, f"teacher={name}", *CASES[name])
+@pytest.mark.parametrize(
+    ("name", "further", "expected"),
+    [
+        *((name, (), Continued) for name in CASES),
+        ("alp_gmm", (PROCESSES,), Continued),
+        ("alp_gmm", (OF_ONE,), Refused),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_weights_are_the_same_after_a_kill(
+    name: str, further: tuple[str, ...], expected: type, tmp_path: Path
+) -> None:
+    """A run goes on with what its teacher knew; with a teacher for each environment it restarts."""
+    words = (*WORDS, f"teacher={name}", *CASES[name], *further)
     control, end = shared_training(*words, checkpoint_every=90)
     assert end.weights is not None, end
     checkpoint = control.saved_checkpoint(0)
 
     listener, continued_end = run_training(tmp_path, *words, checkpoints=[checkpoint])
 
-    expected = Continued if name == "random" else Refused
     assert [expected] == [type(e) for e in listener.events if isinstance(e, Continued | Refused)]
     assert end.weights == continued_end.weights
+    assert end.acted == continued_end.acted
+
+
+def test_processes_do_not_change_what_is_learnt() -> None:
+    """A teacher hears the same of environments in one process and in several."""
+    words = (*WORDS, "teacher=success_rate", *CASES["success_rate"], "environment.vector.count=2")
+    ends = [shared_training(*words, *kind, checkpoint_every=90)[1] for kind in ((), (PROCESSES,))]
+    assert ends[0].weights is not None
+    assert ends[0].weights == ends[1].weights
+    assert ends[0].acted == ends[1].acted
+    assert ends[0].acted is not None
+    assert ends[0].acted["teacher"] > 0
+
+
+@pytest.mark.parametrize("further", [(), ("environment.vector.count=2", PROCESSES)])
+def test_the_cost_of_searches_is_recorded(further: tuple[str, ...]) -> None:
+    """The episodes and steps of searches for the worst context are in the record of a run."""
+    end = shared_training(*WORDS, "teacher=iwocs", *CASES["iwocs"], *further, checkpoint_every=90)[
+        1
+    ]
+    assert end.acted is not None
+    assert end.acted["teacher"] > 0
+    assert end.acted["teacher evaluation episodes"] >= 2 * end.acted["teacher"]
+    assert end.acted["teacher evaluation steps"] > end.acted["teacher evaluation episodes"]
 
 
 def test_a_teacher_changes_what_is_learnt() -> None:

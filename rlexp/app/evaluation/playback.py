@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Self
@@ -263,6 +263,20 @@ def restore_policy(
     return Player(
         training, model, draw, recorded_setting if deterministic is None else deterministic
     )
+
+
+def join_players(players: "Sequence[Player]") -> Player:
+    """An ensemble of restored policies, which plays on the fresh seeds of the first one.
+
+    Raises:
+        ConfigError: The policies cannot act together.
+    """
+    from rlexp.training.ensemble import PolicyEnsemble
+
+    ensemble = PolicyEnsemble([player.model for player in players])
+    # Shortcuts replace methods of a learner, which an ensemble is not.
+    training = replace(players[0].training, shortcuts=frozenset())
+    return Player(training, ensemble.as_learner(), players[0].draw, deterministic=True)
 
 
 class _ProgressNotes:

@@ -20,6 +20,7 @@ from rlexp.protocol.measures import DeclaredMeasure
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec, scored_quantity
 from rlexp.records import score_table
+from rlexp.records.context_returns import is_worst_context
 from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.acting import ActingCounts
@@ -433,7 +434,7 @@ def measure_summaries(
     summaries = []
     for name in [name for name in names if only in {None, name}]:
         values = {r.spec.seed: r.measures[name] for r in completed if name in r.measures}
-        declared = configuration.measures.get(name, {})
+        declared = _declaration(configuration, name, leading)
         summaries.append(
             MeasureSummary(
                 measure=name,
@@ -444,6 +445,16 @@ def measure_summaries(
             )
         )
     return tuple(summaries)
+
+
+def _declaration(
+    configuration: Configuration, name: str, leading: HeadlineAggregate
+) -> Mapping[str, Any]:
+    """What is declared about a measure; the worst mean return has the bounds of returns."""
+    if is_worst_context(name):
+        return leading.usable(configuration.reference)
+    declared: Mapping[str, Any] = configuration.measures.get(name, {})
+    return declared
 
 
 def _mean_over_runs(

@@ -33,10 +33,14 @@ def evaluate(
     ] = None,
     video: Annotated[int, typer.Option("--video", min=0, help="Number of videos.")] = 0,
     output: Annotated[str | None, typer.Option("--output", help="Folder for videos.")] = None,
+    ensemble: Annotated[
+        bool,
+        typer.Option("--ensemble", help="Let all test runs of an experiment act together."),
+    ] = False,
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Play fresh episodes with the final policy of a run.
+    """Play fresh episodes with the final policy of a run, or with an ensemble of runs.
 
     The episodes have seeds that no training used.
     """
@@ -50,6 +54,7 @@ def evaluate(
         checkpoint=checkpoint,
         video=video,
         output=output,
+        ensemble=ensemble,
     )
     console = console_for(as_json=as_json)
     evaluation = use_case(
@@ -67,6 +72,8 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     from rlexp.text import format_score
 
     policy = "checkpoint" if evaluation.checkpoint else "final policy"
+    if evaluation.ensemble is not None:
+        policy = f"ensemble of {len(evaluation.ensemble)} runs, {policy} each"
     acting = "deterministic" if evaluation.deterministic else "sampled"
     normalised = (
         "observations normalised by the statistics of training"
@@ -79,9 +86,10 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     yield f"  {episodes}, {acting} actions, {normalised}"
     yield _spread_line("return", evaluation.return_spread)
     yield _spread_line("length", evaluation.length_spread)
-    yield (
-        f"  n = {evaluation.n} episodes of one run; other training seeds may give other returns"
-    )
+    for name, mean in evaluation.measures.items():
+        yield f"  {name}: {format_score(mean)}"
+    one = "one run" if evaluation.ensemble is None else "one ensemble"
+    yield f"  n = {evaluation.n} episodes of {one}; other training seeds may give other returns"
     for film in evaluation.videos:
         yield f"  {film.file}: return {format_score(film.episode_return)} in {film.length:,} steps"
     yield from next_lines(evaluation.next)

@@ -9,9 +9,11 @@ Array = NDArray[np.float64]
 
 
 class Lessons(Protocol):
-    """The state of a teacher for one environment; proposes one task per episode.
+    """The state of a teacher for a run, or for one environment; proposes one task per episode.
 
     A task is a context as an array (dimensions). The memory of past episodes has a fixed bound.
+    Lessons for a run have the methods `state` and `restore` of
+    `rlexp.environments.run_teacher.RunLessons`, too.
     """
 
     def propose(self) -> Array:
@@ -31,16 +33,19 @@ class Lessons(Protocol):
 class Teacher(Protocol):
     """A component that teaches: its `wrap` returns the result of `taught`.
 
+    With an attribute `shared` that is true, it is the one teacher of all environments of a run.
+    Without, each environment of the vector has lessons from it.
+
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. A class
     without one is named by its module path.
     """
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Return new lessons for one environment of the vector.
+        """Return new lessons, for a run or for one environment of the vector.
 
         Args:
             low: The least value of each dimension.
             high: The greatest value; equal to the least where a dimension is fixed.
-            generator: The generator of the environment, the only source of random numbers.
+            generator: The only source of random numbers; that of the environment, or of the run.
         """
         ...

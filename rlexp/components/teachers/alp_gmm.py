@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf, isfinite
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -20,6 +20,8 @@ MOST = 10_000
 """Number of newest tasks among which the nearest is searched; the paper keeps all tasks."""
 FEWEST = 2
 """Smallest number of components of a mixture."""
+PARTS = ("progress", "means", "covariances")
+"""The arrays of a mixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +44,14 @@ class AlpGmm:
     best: Annotated[float, Interval(gt=-inf, lt=inf)] | None
     """Outcome that is scaled to 1, as are higher ones; null takes the highest outcome in memory."""
     fit_every: Annotated[int, Interval(ge=20, le=10_000)]
-    """Episodes of one environment between two fits, N; tasks are random until the first fit."""
+    """Episodes between two fits, N; tasks are random until the first fit."""
     gaussians: Annotated[int, Interval(ge=FEWEST, le=20)]
     """Largest number of components of the mixture."""
     random_share: Annotated[float, Interval(ge=0, le=1)]
     """Share of tasks that are drawn uniformly."""
+    shared: bool | None = None
+    """Whether one teacher hears of all episodes of the run; null: each environment has one, which
+    is what teachers were before this setting."""
 
     def __post_init__(self) -> None:
         if self.worst is not None and self.best is not None and self.worst >= self.best:
@@ -69,11 +74,11 @@ class AlpGmm:
         return taught(environment, stage, self, self.outcome)
 
     def acts_from(self) -> int:
-        """The step of one environment before which nothing is fitted, however short episodes are."""
+        """The step of the run, or of one environment, before which nothing is fitted."""
         return self.fit_every
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Return new lessons for one environment."""
+        """Return new lessons."""
         return AlpGmmLessons(self, UnitBox(low, high), generator)
 
 
@@ -124,7 +129,7 @@ def fit(points: Array, gaussians: int, seed: int) -> Mixture:
 
 
 class AlpGmmLessons:
-    """The memory and the mixture of ALP-GMM for one environment."""
+    """The memory and the mixture of ALP-GMM."""
 
     def __init__(self, teacher: AlpGmm, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
@@ -154,6 +159,24 @@ class AlpGmmLessons:
         if len(self._progress) == teacher.fit_every:
             self._fit()
             self._progress.clear()
+
+    def state(self) -> dict[str, Any]:
+        """Return the memory, the mixture and the count of what was drawn from mixtures."""
+        mixture = self._mixture
+        return {
+            "history": self._history.state(),
+            "progress": np.asarray(self._progress, dtype=np.float64),
+            "mixture": None if mixture is None else {n: getattr(mixture, n) for n in PARTS},
+            "acted": self.acted,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the result of `state`."""
+        self._history.restore(state["history"])
+        self._progress = state["progress"].tolist()
+        mixture = state["mixture"]
+        self._mixture = None if mixture is None else Mixture(**{n: mixture[n] for n in PARTS})
+        self.acted = state["acted"]
 
     def _progress_of(self, point: Array, outcome: float) -> float:
         if len(self._history) == 0:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Interval
@@ -44,9 +44,12 @@ class SuccessRate:
     neighbours: Annotated[int, Interval(ge=1, le=1000)]
     """Number of nearest episodes from which a rate of success is estimated."""
     window: Annotated[int, Interval(ge=1, le=10_000)]
-    """Number of newest episodes of one environment in memory."""
+    """Number of newest episodes in memory."""
     random_share: Share
     """Share of tasks that are drawn uniformly."""
+    shared: bool | None = None
+    """Whether one teacher hears of all episodes of the run; null: each environment has one, which
+    is what teachers were before this setting."""
 
     def __post_init__(self) -> None:
         if self.minimum > self.maximum:
@@ -68,16 +71,16 @@ class SuccessRate:
         return taught(environment, stage, self, self.outcome)
 
     def acts_from(self) -> int:
-        """The step of one environment before which no rate is estimated, however short episodes are."""
+        """The step of the run, or of one environment, before which no rate is estimated."""
         return self.neighbours
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:
-        """Return new lessons for one environment."""
+        """Return new lessons."""
         return SuccessRateLessons(self, UnitBox(low, high), generator)
 
 
 class SuccessRateLessons:
-    """The memory of this teacher for one environment."""
+    """The memory of this teacher."""
 
     def __init__(self, teacher: SuccessRate, box: UnitBox, generator: np.random.Generator) -> None:
         self._teacher, self._box, self._generator = teacher, box, generator
@@ -101,6 +104,15 @@ class SuccessRateLessons:
         """Add the episode to the memory."""
         if isfinite(outcome):
             self._history.add(self._box.scaled(task), outcome)
+
+    def state(self) -> dict[str, Any]:
+        """Return the memory, and the count of what was chosen by rates."""
+        return {"history": self._history.state(), "acted": self.acted}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from the result of `state`."""
+        self._history.restore(state["history"])
+        self.acted = state["acted"]
 
     def _rates(self, candidates: Array) -> Array:
         """Return the estimated rate of success of each candidate (candidates).

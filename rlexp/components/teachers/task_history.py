@@ -48,6 +48,14 @@ class TeacherHistory:
         self.points = np.concatenate([self.points, point[np.newaxis]])[-self._most :]
         self.outcomes = np.append(self.outcomes, outcome)[-self._most :]
 
+    def state(self) -> dict[str, Array]:
+        """Return all points and their outcomes."""
+        return {"points": self.points, "outcomes": self.outcomes}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Replace all points and outcomes by the result of `state`."""
+        self.points, self.outcomes = state["points"].copy(), state["outcomes"].copy()
+
     def nearest(self, points: Array, number: int) -> NDArray[np.intp]:
         """Return the nearest stored points for each query point; of equally near ones, the newest.
 

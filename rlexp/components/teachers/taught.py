@@ -1,4 +1,4 @@
-"""The wrapper of an environment whose contexts a teacher chooses."""
+"""The wrappers of an environment whose contexts a teacher chooses."""
 
 import math
 from typing import Any, SupportsFloat
@@ -6,9 +6,10 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rlexp.components.teachers import Lessons, Teacher
+from rlexp.components.teachers import Array, Lessons, Teacher
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
+from rlexp.environments.run_teacher import LESSON
 from rlexp.errors import ConfigError, EnvironmentFault
 
 Env = gym.Env[Any, Any]
@@ -27,8 +28,9 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
         stage: The use of the environment.
         teacher: The teacher.
         outcome: The outcome that the teacher learns from: `return`, or the name of a measure.
-            None is for a teacher whose proposals depend on its generator alone; only with such a
-            teacher can a killed run be continued instead of started from scratch.
+            None is for a teacher whose proposals depend on its generator alone. A killed run is
+            continued with such a teacher, and with one whose attribute `shared` is true, which is
+            one for all environments; with any other it is started from scratch.
 
     Raises:
         ConfigError: The environment declares no contexts.
@@ -45,6 +47,8 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
             "a teacher cannot choose contexts beside jump_start or snapshots, which reset an "
             "episode again as it begins: leave one of them out"
         )
+    if getattr(teacher, "shared", False):
+        return LessonEnvironment(environment, outcome)
     return TaughtEnvironment(environment, teacher, outcome)
 
 
@@ -98,19 +102,71 @@ class TaughtEnvironment(gym.Wrapper[Any, Any, Any, Any]):
 
     def _report_outcome(self, outcome: str, info: dict[str, Any]) -> None:
         assert self._lessons is not None, "stepped before a reset"
-        if outcome == RETURN:
-            value = self._return
-        else:
-            measures = info.get(MEASURES, {})
-            if outcome not in measures:
-                allowed = [RETURN, *sorted(measures)]
-                raise EnvironmentFault.unknown(
-                    f"environment.components.teacher.outcome={outcome!r} is not measured",
-                    outcome,
-                    allowed,
-                    key="environment.components.teacher.outcome",
-                )
-            value = float(measures[outcome])
+        value = _value_of(outcome, self._return, info)
         if math.isfinite(value):
             self._told += 1
             self._lessons.learn(self._task, value)
+
+
+class LessonEnvironment(gym.Wrapper[Any, Any, Any, Any]):
+    """Plays the tasks that the teacher of the run plans, and reports each with its outcome.
+
+    Without a planned task, contexts are drawn as they are declared.
+    """
+
+    def __init__(self, env: Env, outcome: str | None) -> None:
+        super().__init__(env)
+        self._outcome = outcome
+        self._plan_next = env.get_wrapper_attr("plan_next")
+        self._as_trained = env.get_wrapper_attr("as_trained")
+        self._task: Array | None = None
+        self._return = 0.0
+
+    @property
+    def task_box(self) -> tuple[Array, Array]:
+        """The least and the greatest value of each dimension of a task."""
+        low, high = (self.env.get_wrapper_attr(f"context_{end}") for end in ("low", "high"))
+        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+    def plan_task(self, task: Array) -> None:
+        """Play a task (dimensions) from the next reset on; the nearest one of the training contexts."""
+        self._task = self._as_trained(task)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset to the planned task."""
+        if self._task is not None:
+            self._plan_next(self._task.copy())
+        self._return = 0.0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step; the last step of an episode reports its task and its outcome."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._return += float(reward)
+        if terminated or truncated:
+            outcome = self._outcome
+            value = None if outcome is None else _value_of(outcome, self._return, info)
+            if self._task is not None:
+                info[LESSON] = (self._task, value)
+        return observation, reward, terminated, truncated, info
+
+
+def _value_of(outcome: str, total: float, info: dict[str, Any]) -> float:
+    """Return the outcome of an episode: its return `total`, or a measure of its last step.
+
+    Raises:
+        EnvironmentFault: The measure does not exist; names those that do.
+    """
+    if outcome == RETURN:
+        return total
+    measures = info.get(MEASURES, {})
+    if outcome not in measures:
+        raise EnvironmentFault.unknown(
+            f"environment.components.teacher.outcome={outcome!r} is not measured",
+            outcome,
+            [RETURN, *sorted(measures)],
+            key="environment.components.teacher.outcome",
+        )
+    return float(measures[outcome])

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.metrics.estimate_text import method_text, possible
+from rlexp.records.context_returns import LEVEL
 from rlexp.reports.analysis.generalisation import mean_over_runs
-from rlexp.reports.analysis.held_out_episodes import LEVEL, ContextTests, PlayedContexts
+from rlexp.reports.analysis.held_out_episodes import ContextTests, PlayedContexts
 from rlexp.reports.analysis.report_context import ReportSettings
 from rlexp.reports.analysis.scale import possible_scores
 from rlexp.reports.drawing.axes import tick_step, tick_texts

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.metrics.estimate import Ends, Estimate, Estimator, largest_difference, measure_ends
+from rlexp.metrics.estimate import (
+    Ends,
+    Estimate,
+    Estimator,
+    declared_ends,
+    largest_difference,
+    measure_ends,
+)
 from rlexp.records.run import LARGEST_SCORE
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
@@ -18,15 +25,15 @@ from rlexp.reports.analysis.held_out_episodes import (
     why_not_comparable,
 )
 from rlexp.reports.analysis.report_context import ReportSettings
-from rlexp.reports.analysis.scale import possible_ends, possible_scores
 from rlexp.reports.evidence.runs import LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import mean
+from rlexp.stats.none_seen import none_seen
 from rlexp.stats.reliability.risk import tail_mean
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import format_count
 
-FIRST = ("success", "cost", "violations")
+FIRST = ("success", "catastrophe", "cost", "violations")
 """Measures that come first; others follow by name."""
 
 
@@ -92,6 +99,8 @@ def _measured(
         remark = "; ".join(
             filter(None, [remark, f"in distribution: {format_count(len(in_distribution), 'run')}"])
         )
+    if unseen := none_seen(name, held_out, settings.level):
+        remark = "; ".join(filter(None, [remark, unseen]))
     return MeasureEstimates(
         name,
         cell,
@@ -166,14 +175,14 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
     remark = runs_left_out_text(cell, len(pairs), "not played in distribution")
     if reason := why_not_comparable(runs):
         return GeneralisationGap(cell, 0, remark=reason)
-    ends = possible_scores([cell], None)
+    ends = _possible_returns(cell)
     if not pairs:
         alone = [run.held_out.mean for run in runs]
         held_out = mean_over_runs(alone, settings, ends) if alone else None
         return GeneralisationGap(cell, len(alone), held_out=held_out, remark=remark)
     # Differences within each run, so that effects which a run has in both places cancel.
     gaps = sorted(inside - outside for inside, outside in pairs)
-    largest_gap = largest_difference(possible_ends([cell], None))
+    largest_gap = largest_difference([ends])
     return GeneralisationGap(
         cell,
         len(pairs),
@@ -187,11 +196,16 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
     )
 
 
+def _possible_returns(cell: LabelTaskRuns) -> Ends:
+    """Smallest and largest possible return, also where the score is a measure."""
+    return declared_ends(cell.members[0].configuration.reference)
+
+
 def robustness(
     tests: ContextTests, settings: ReportSettings, tail: float, mastery: float | None
 ) -> Robustness:
     """Worst case, tail mean and share of mastered contexts, per run and then over runs."""
-    ends = possible_scores([tests.cell], None)
+    ends = _possible_returns(tests.cell)
 
     def over_all_runs(statistic: Callable[[Array], float], ends: Ends) -> Estimate:
         return mean_over_runs([float(statistic(run.means)) for run in tests.runs], settings, ends)

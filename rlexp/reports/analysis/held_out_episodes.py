@@ -1,7 +1,6 @@
 """Final episodes of runs, held out and in distribution, and the contexts they were played in."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -10,16 +9,13 @@ from numpy.typing import NDArray
 
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.measures import CONTEXT, results_among
+from rlexp.records.context_returns import by_context, context_names, mean_return
 from rlexp.records.events import Evaluated, Examined
 from rlexp.records.run import LARGEST_SCORE, State
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, PlannedRun
 from rlexp.text import join_names
 
 Array = NDArray[np.float64]
-
-
-LEVEL = "level"
-"""Parameter that numbers the levels of a list; as an index it has no axis."""
 
 
 ALIKE = 0.5
@@ -113,7 +109,7 @@ def unlike(tests: Sequence[ContextTests]) -> Iterator[str]:
 
 def _played(run: FinalEpisodes, parameters: tuple[str, ...]) -> PlayedContexts:
     returns_by_context = by_context(run.held_out, parameters)
-    means = [np.mean(returns) for returns in returns_by_context.values()]
+    means = [mean_return(returns) for returns in returns_by_context.values()]
     return PlayedContexts(
         np.array(list(returns_by_context), dtype=np.float64).reshape(-1, len(parameters)),
         np.array(means, dtype=np.float64),
@@ -159,12 +155,6 @@ def final_episodes(cell: LabelTaskRuns) -> list[FinalEpisodes]:
         if record.state is State.COMPLETED and record.final and _is_plain(record.final):
             usable.append(FinalEpisodes(member, record.final, _examined(member)))
     return usable
-
-
-def context_names(events: Iterable[Final]) -> tuple[str, ...]:
-    """Names of the context parameters of episodes, sorted."""
-    names = {name for event in events for name in event.measures or {}}
-    return tuple(sorted(n.removeprefix(CONTEXT) for n in names if n.startswith(CONTEXT)))
 
 
 def measure_names(events: Iterable[Final]) -> set[str]:
@@ -218,20 +208,3 @@ def _examined(member: PlannedRun) -> Examined | None:
 
 def _is_plain(event: Final) -> bool:
     return all(abs(value) <= LARGEST_SCORE for value in event.returns)
-
-
-Contexts = Mapping[tuple[float, ...], tuple[float, ...]]
-"""Returns of the episodes by context, with contexts in rising order."""
-
-
-def by_context(event: Final, parameters: tuple[str, ...]) -> Contexts:
-    """Returns by context; episodes with an incomplete context are left out."""
-    measures = event.measures or {}
-    # NaN marks the parameter as missing, so that the filter below leaves the episode out.
-    nothing = (math.nan,) * len(event.returns)
-    columns = [measures.get(f"{CONTEXT}{name}", nothing) for name in parameters]
-    returns: dict[tuple[float, ...], list[float]] = {}
-    for context, value in zip(zip(*columns, strict=True), event.returns, strict=False):
-        if all(map(math.isfinite, context)):
-            returns.setdefault(context, []).append(value)
-    return {context: tuple(returns[context]) for context in sorted(returns)}

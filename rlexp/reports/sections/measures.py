@@ -28,6 +28,7 @@ ABOUT = (
 )
 MEANINGS = {
     "success": "success is the share of the episodes that succeeded",
+    "catastrophe": "catastrophe is the share of the episodes that were a catastrophe",
     "cost": "cost is the sum over an episode",
     "violations": "violations are the share of the steps of an episode that break a constraint",
 }

@@ -250,6 +250,7 @@ def test_plans_say_what_never_acts_and_what_keeps_no_state(study: Workspace) -> 
     words = (
         *("callback=resets", "budget.steps=5000", *users("Counting", "most=1")),
         *("environment=cartpole_contexts", "teacher=alp_gmm", "environment.vector.count=25"),
+        "environment.components.teacher.shared=null",
     )
     configuration, _ = composed(study, *words)
     spec = configuration.spec(Phase.TEST, 0, 0)
@@ -262,3 +263,7 @@ def test_plans_say_what_never_acts_and_what_keeps_no_state(study: Workspace) -> 
         "component teacher never acts: it begins after 250 steps, and there are 200",
     )
     assert () == plan_remarks([configuration], [], study)
+    one, _ = composed(study, *words[:-1])
+    remarks = plan_remarks([one], [one.spec(Phase.TEST, 0, 0)], study)
+    # One teacher for the run hears of the episodes of all its environments.
+    assert not any("teacher" in remark for remark in remarks)

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
+from rlexp.app.evaluation.ensemble_members import members_of
 from rlexp.app.evaluation.playback import (
     FilmedEpisode,
     Policy,
@@ -27,7 +28,9 @@ from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import LEAN
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
+from rlexp.records.events import Evaluated
 from rlexp.records.film import FilmRecord
+from rlexp.records.run import RunRecord
 from rlexp.store.films import FOLDER, write_description
 from rlexp.store.layout import RunPaths
 from rlexp.store.registers.ledger import sum_of_file
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rlexp.app.evaluation.playback import Player
+    from rlexp.training.evaluate import Episodes
 
 PLAYED_POLICY = ("run", "algorithm", "task", "step", "draw", "deterministic")
 """The columns that name the policy, in a data frame of its episodes."""
@@ -55,6 +59,7 @@ class EvaluationRequest:
         checkpoint: The step of a checkpoint; None is the final policy.
         video: Number of episodes to film.
         output: The folder for videos; None is `videos/RUN`.
+        ensemble: Whether the completed test runs of an experiment act together.
     """
 
     episodes: int = 100
@@ -63,6 +68,7 @@ class EvaluationRequest:
     checkpoint: int | None = None
     video: int = 0
     output: str | None = None
+    ensemble: bool = False
 
     def command(self, run: str, draw: int, allowed: Sequence[str]) -> list[str]:
         """The command that plays the same policy with the seed set `draw`."""
@@ -73,6 +79,7 @@ class EvaluationRequest:
         command += ["--checkpoint", str(self.checkpoint)] if self.checkpoint is not None else []
         command += ["--video", str(self.video)] if self.video else []
         command += ["--output", self.output] if self.output is not None else []
+        command += ["--ensemble"] if self.ensemble else []
         return command + [word for package in allowed for word in ("--allow-import", package)]
 
 
@@ -81,7 +88,8 @@ class PolicyEvaluation(Displayed):
     """The returns of a run's policy in fresh episodes, on seeds that no training used.
 
     Attributes:
-        run: The run (`EXPERIMENT/RUN`).
+        run: The run (`EXPERIMENT/RUN`), or the experiment of an ensemble.
+        ensemble: The runs that acted together, by name; null for a single run.
         algorithm: The algorithm of the run.
         task: The task of the run.
         checkpoint: Whether the policy comes from a checkpoint; false for the final policy.
@@ -96,6 +104,8 @@ class PolicyEvaluation(Displayed):
         length_spread: The distribution of lengths, in environment steps.
         returns: The undiscounted return of each episode, in the task's original reward.
         lengths: The length of each episode, in environment steps.
+        measures: Mean of each measure over the episodes that report it, and the worst mean return
+            of a context where episodes had several.
         videos: The videos.
         problem: Why a video could not be made; null if there was no problem. The episodes were
             played in either case.
@@ -105,6 +115,7 @@ class PolicyEvaluation(Displayed):
     schema: ClassVar[Schema] = Schema("policy-evaluation")
 
     run: str
+    ensemble: tuple[str, ...] | None
     algorithm: str
     task: str
     checkpoint: bool
@@ -119,6 +130,7 @@ class PolicyEvaluation(Displayed):
     length_spread: ReturnStatistics
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
+    measures: Mapping[str, float]
     videos: tuple[FilmedEpisode, ...]
     problem: str | None
     next: tuple[NextCommand, ...]
@@ -145,20 +157,39 @@ def evaluate(
     """
     _check_numbers(request)
     _check_draw(request)
-    paths = _find(run_name, workspace)
-    record = read_run(paths).record
-    refuse_imported_run(record.spec)
-    policy = find_policy(paths, record, request.checkpoint)
-    lean = _is_lean(paths)
-    name = f"{paths.folder.parent.name}/{paths.folder.name}"
+    name, paths = _find_runs(run_name, request, workspace)
+    records = [read_run(run).record for run in paths]
+    for record in records:
+        refuse_imported_run(record.spec)
+    pairs = zip(paths, records, strict=True)
+    policies = [find_policy(run, record, request.checkpoint) for run, record in pairs]
     command = request.command(name, request.draw, workspace.allowed)
-    check_imports([record.spec], workspace.allowed, command)
+    check_imports([record.spec for record in records], workspace.allowed, command)
     # Archives are checked before anything of the workspace is imported.
-    check_archives(policy, paths)
+    for policy, run in zip(policies, paths, strict=True):
+        check_archives(policy, run)
     workspace.make_allowed_importable()
+    lean = all(map(_is_lean, paths))
     # An environment that prints must not corrupt the JSON document on standard output.
     with redirect_stdout(sys.stderr), _environment_errors():
-        return _play(name, policy, request, workspace, observer, lean=lean)
+        return _play(name, policies, request, workspace, observer, lean=lean)
+
+
+def _find_runs(
+    name: str, request: EvaluationRequest, workspace: Workspace
+) -> tuple[str, list[RunPaths]]:
+    """The name of what is played, and its runs: one, or those of an ensemble."""
+    if request.ensemble:
+        if request.video:
+            raise ConfigError("--ensemble makes no videos: leave --video out")
+        if request.deterministic is False:
+            raise ConfigError(
+                "--ensemble joins deterministic actions and samples none: leave --stochastic out"
+            )
+        found = members_of(name, workspace)
+        return found.name, found.runs
+    run = _find(name, workspace)
+    return f"{run.folder.parent.name}/{run.folder.name}", [run]
 
 
 def _is_lean(paths: RunPaths) -> bool:
@@ -181,42 +212,48 @@ def _find(name: str, workspace: Workspace) -> RunPaths:
         names = [f"{match.name}/{run.folder.name}" for run in runs]
         shown_names = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
         raise RecordError(
-            f"{match.name} is an experiment with {len(runs)} runs; name one of them: {shown_names}"
+            f"{match.name} is an experiment with {len(runs)} runs; name one of them: {shown_names}, "
+            "or let them act together: --ensemble"
         )
     return runs[0]
 
 
 def _play(
     name: str,
-    policy: Policy,
+    policies: Sequence[Policy],
     request: EvaluationRequest,
     workspace: Workspace,
     observer: Observer,
     *,
     lean: bool,
 ) -> PolicyEvaluation:
-    """Restore the policy, play episodes and film some; a failed video loses no result."""
-    from rlexp.app.evaluation.playback import restore_policy
+    """Restore the policies, play episodes and film some; a failed video loses no result."""
+    from rlexp.app.evaluation.playback import join_players, restore_policy
 
     ending = _prepare_films() if request.video else ""
-    player = restore_policy(
-        policy,
-        draw=request.draw,
-        deterministic=request.deterministic,
-        allowed=workspace.allowed,
-        lean=lean,
-    )
+    players = [
+        restore_policy(
+            policy,
+            draw=request.draw,
+            deterministic=request.deterministic,
+            allowed=workspace.allowed,
+            lean=lean,
+        )
+        for policy in policies
+    ]
+    player, policy = join_players(players) if request.ensemble else players[0], policies[0]
     played = player.play(request.episodes, observer)
     films, problem = _film(player, policy, request, _stem(workspace, policy, request), ending)
     more = request.command(name, request.draw + 1, workspace.allowed)
     environment = player.training.environment
     return PolicyEvaluation(
         run=name,
+        ensemble=tuple(p.spec.name for p in policies) if request.ensemble else None,
         algorithm=short_name(policy.spec.algorithm),
         task=environment.task,
         checkpoint=policy.checkpoint,
         step=policy.step,
-        weights=policy.weights,
+        weights=None if request.ensemble else policy.weights,
         device=str(player.model.device),
         draw=player.draw,
         deterministic=player.deterministic,
@@ -226,10 +263,25 @@ def _play(
         length_spread=ReturnStatistics.of(played.lengths),
         returns=tuple(played.returns),
         lengths=tuple(played.lengths),
+        measures=_measures(played, policy),
         videos=tuple(films),
         problem=problem,
         next=(NextCommand(why="play episodes with other seeds", command=shlex.join(more)),),
     )
+
+
+def _measures(played: "Episodes", policy: Policy) -> Mapping[str, float]:
+    """The measures of the episodes, as a record of a run has them."""
+    event = Evaluated(
+        time=0.0,
+        step=policy.step,
+        returns=tuple(played.returns),
+        lengths=tuple(played.lengths),
+        seconds=0.0,
+        final=True,
+        measures=played.measures,
+    )
+    return RunRecord(spec=policy.spec, final=event).measures
 
 
 @contextmanager

@@ -46,8 +46,9 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.measures import RETURN
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase
+from rlexp.records.context_returns import worst_context
 from rlexp.records.events import Evaluated, Examined, Inherited
-from rlexp.records.run import RunRecord, State
+from rlexp.records.run import LARGEST_SCORE, RunRecord, State
 from rlexp.records.system_metrics import SystemUsage, summarise_usage
 from rlexp.reports.drawing.blocks import SummaryCard
 from rlexp.store.annotations import read_readable_annotations
@@ -155,9 +156,9 @@ class MeasureRow:
     Attributes:
         measure: The name of the measure; `return` for the task's return.
         distribution: The distribution of episodes; `evaluation` for the one that gives the score.
-        mean: The mean of finite values; null if there are none.
-        min: The smallest finite value.
-        max: The largest finite value.
+        mean: The mean of finite values; null if there are none. Of a worst context, its mean.
+        min: The smallest finite value; null for a worst context.
+        max: The largest finite value; null for a worst context.
         episodes: Number of episodes with a finite value.
     """
 
@@ -198,6 +199,8 @@ class RunDetails(RunRow, Displayed):
         weights: The sha256 of its final weights; null if it is not recorded.
         evaluations: Its evaluations, in order; the final one is last.
         measures: Further measures of the final policy.
+        acted: How often callbacks, components and teachers have acted, of those that count it, by
+            kind and name; null if nothing counts.
         history: The start and the end of each attempt.
         checkpoints: The cost of its checkpoints; null if there are none.
         files: The files of its folder.
@@ -221,6 +224,7 @@ class RunDetails(RunRow, Displayed):
     weights: str | None
     evaluations: tuple[EvaluationRow, ...]
     measures: tuple[MeasureRow, ...]
+    acted: Mapping[str, int] | None
     history: tuple[AttemptRow, ...]
     checkpoints: CheckpointCost | None
     files: tuple[RunFile, ...]
@@ -427,6 +431,7 @@ def _run(run: RunPaths) -> RunDetails:
         weights=record.weights,
         evaluations=_evaluations(record),
         measures=_measures(record),
+        acted=record.acted,
         history=describe_attempts(stored, attempts),
         checkpoints=checkpoint_cost(record, attempts),
         files=_files(run),
@@ -477,6 +482,15 @@ def _measures_of(distribution: str, event: Evaluated | Examined) -> Iterator[Mea
             min=min(values, default=None),
             max=max(values, default=None),
             episodes=len(values),
+        )
+    for name, worst in worst_context(event, LARGEST_SCORE).items():
+        yield MeasureRow(
+            measure=name,
+            distribution=distribution,
+            mean=worst,
+            min=None,
+            max=None,
+            episodes=len(event.returns),
         )
 
 

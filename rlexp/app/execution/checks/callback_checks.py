@@ -156,7 +156,9 @@ def _remarks(configuration: Configuration, workspace: Workspace) -> Iterator[str
     inside = configuration.environment.get(COMPONENTS) or {}
     count = configuration.environment.get("vector", {}).get("count", 1)
     for name, component in build_named(inside, "component", workspace.allowed).items():
-        yield from _never(f"component {name}", component, steps // count)
+        # One teacher for the run counts the steps of all environments.
+        own_steps = steps if getattr(component, "shared", False) else steps // count
+        yield from _never(f"component {name}", component, own_steps)
 
 
 def _never(what: str, part: Any, steps: int) -> Iterator[str]:

@@ -1,0 +1,53 @@
+"""Finds the runs of an ensemble: the completed test runs of one configuration."""
+
+from dataclasses import dataclass
+
+from rlexp.app.workspace import Workspace
+from rlexp.errors import RecordError
+from rlexp.protocol.seeds import Phase
+from rlexp.records.run import State
+from rlexp.store.layout import RunPaths
+from rlexp.store.runs import read_experiment, read_run
+from rlexp.text import join_first_names
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleMembers:
+    """The runs of an ensemble, in the order of their seeds, and the name of their experiment."""
+
+    name: str
+    runs: list[RunPaths]
+
+
+def members_of(name: str, workspace: Workspace) -> EnsembleMembers:
+    """The completed test runs of an experiment with one configuration.
+
+    Raises:
+        RecordError: The name is that of a run, the experiment has several configurations, or fewer
+            than two of its test runs are completed.
+    """
+    match = workspace.find(name)
+    if isinstance(match, RunPaths):
+        experiment = match.folder.parent.name
+        raise RecordError(
+            f"{name} is one run, and an ensemble needs several: rlexp evaluate {experiment} --ensemble"
+        )
+    configurations = read_experiment(match).configurations
+    if len(configurations) > 1:
+        labels = [f"{c.label} on {c.task}" for c in configurations]
+        raise RecordError(
+            f"{match.name} has {len(labels)} configurations ({join_first_names(labels)}), and an "
+            "ensemble is made of runs of one: give each an experiment of its own"
+        )
+    found = [(read_run(run).record, run) for run in match.runs()]
+    completed = [
+        (record.spec.seed, run)
+        for record, run in found
+        if record.state is State.COMPLETED and record.spec.phase is Phase.TEST
+    ]
+    if len(completed) < 2:
+        raise RecordError(
+            f"{match.name} has {len(completed)} completed test runs, and an ensemble needs two: "
+            f"rlexp resume {match.name}"
+        )
+    return EnsembleMembers(match.name, [run for _, run in sorted(completed, key=lambda p: p[0])])
