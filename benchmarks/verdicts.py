@@ -68,6 +68,7 @@ def pair(row: Mapping[str, Any], note: str) -> dict[str, Any]:
     return {
         "first": row["first"],
         "second": row["second"],
+        # Where lower is better, this is by how much the first label is better.
         "difference": {key: row["difference"][key] for key in OF_A_DIFFERENCE},
         "p": row["permutation p"],
         "adjusted": row["adjusted p"],
