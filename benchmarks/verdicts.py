@@ -1,4 +1,4 @@
-"""Stores the verdict of a finished comparison: `python benchmarks/verdicts.py runs/NAME`.
+"""Stores the verdict of a finished comparison: `python benchmarks/verdicts.py runs/NAME [--margin M]`.
 
 Writes `conf/benchmark/verdicts/NAME.json`, where NAME is the benchmark that was run: the score of
 every seed with the id of its run, every pair as `rlexp compare` decides it, and where it comes from.
@@ -42,10 +42,15 @@ def page_of(name: str) -> Path:
     return page
 
 
-def compared(folder: Path) -> list[dict[str, Any]]:
+def comparison(folder: Path, margin: str | None) -> list[str]:
+    """The command that decides, as its words."""
+    return ["rlexp", "compare", folder.name, *(() if margin is None else ("--margin", margin))]
+
+
+def compared(folder: Path, margin: str | None) -> list[dict[str, Any]]:
     """Every pair with the decision of `rlexp compare`."""
     done = subprocess.run(
-        [sys.executable, "-m", "rlexp", "compare", folder.name, "--json"],
+        [sys.executable, "-m", *comparison(folder, margin), "--json"],
         cwd=folder.parents[1],
         env={**os.environ, "RLEXP_RUNS": str(folder.parent)},
         check=True,
@@ -63,9 +68,10 @@ def pair(row: Mapping[str, Any], note: str) -> dict[str, Any]:
     return {
         "first": row["first"],
         "second": row["second"],
+        # Where lower is better, this is by how much the first label is better.
         "difference": {key: row["difference"][key] for key in OF_A_DIFFERENCE},
         "p": row["permutation p"],
-        "adjusted": row["p after Holm"],
+        "adjusted": row["adjusted p"],
         "verdict": row["verdict"],
         "tests": note,
     }
@@ -128,16 +134,19 @@ def main() -> None:
     """Write the JSON document and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment", type=Path, help="runs/NAME")
-    folder: Path = parser.parse_args().experiment.absolute()
+    parser.add_argument("--margin", help="the smallest difference that matters, as of rlexp compare")
+    arguments = parser.parse_args()
+    folder: Path = arguments.experiment.absolute()
     records = load(folder)
     source = provenance(folder)
     (name,) = (w.removeprefix(BENCHMARK) for w in source["command"] if w.startswith(BENCHMARK))
     dates = [record.ended for *_, record in completed(records) if record.ended is not None]
-    pairs = compared(folder)
+    pairs = compared(folder, arguments.margin)
     document = {
-        "schema": 1,
+        "schema": 2,
         "date": datetime.fromtimestamp(max(dates), UTC).date().isoformat(),
         **source,
+        "comparison": comparison(folder, arguments.margin),
         "cells": [cell(cell_of_page, records) for cell_of_page in cells_of(folder, records)],
         "pairs": pairs,
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
@@ -16,6 +17,7 @@ from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.protocol.spec import RunSpec
+from rlexp.stats.aggregate import interquartile_mean, mean
 from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
@@ -53,16 +55,33 @@ def test_the_page_equals_the_stored_verdicts(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
-    """A difference is the first mean minus the second, on the same five seeds."""
+    """A difference is the first metric minus the second, on the same seeds, and its verdict follows from p."""
     content = stored_comparison(name)
+    # Verdicts of schema 1 are about means.
+    metric = interquartile_mean if content["schema"] == 2 else mean
     scores = {cell["label"]: cell["scores"] for cell in content["cells"]}
-    assert {tuple("01234")} == {tuple(sorted(values)) for values in scores.values()}
+    (seeds,) = {tuple(sorted(map(int, values))) for values in scores.values()}
+    assert tuple(range(len(seeds))) == seeds
     assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
     for pair in content["pairs"]:
-        first, second = (fmean(scores[pair[side]].values()) for side in ("first", "second"))
+        first, second = (
+            float(metric([np.array([list(scores[pair[side]].values())])]))
+            for side in ("first", "second")
+        )
         assert first - second == pytest.approx(pair["difference"]["estimate"])
         decided = pair["adjusted"] <= 1 - pair["difference"]["level"]
-        assert decided != (pair["verdict"] == "undecided")
+        if pair["verdict"] == "equivalent":
+            assert not decided
+            assert abs(first - second) < float(content["comparison"][-1])
+        else:
+            assert decided != (pair["verdict"] == "undecided")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_names_the_command_that_decides(name: str) -> None:
+    """The row of a benchmark ends with the stored command, its margin included."""
+    stored = stored_comparison(name).get("comparison", ["rlexp", "compare", name])
+    assert f"then `{shlex.join(stored)}` |" in row(name)[1]
 
 
 @long
