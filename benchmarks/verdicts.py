@@ -134,7 +134,9 @@ def main() -> None:
     """Write the JSON document and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment", type=Path, help="runs/NAME")
-    parser.add_argument("--margin", help="the smallest difference that matters, as of rlexp compare")
+    parser.add_argument(
+        "--margin", help="the smallest difference that matters, as of rlexp compare"
+    )
     arguments = parser.parse_args()
     folder: Path = arguments.experiment.absolute()
     records = load(folder)

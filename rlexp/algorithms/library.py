@@ -23,6 +23,8 @@ NOT_OF_THE_LIBRARY = frozenset({"start_from", "experience"})
 """Settings of an algorithm that are no arguments of the library's class."""
 TREE_POLICY = "TreePolicy"
 """A policy of gradient-boosted trees, which rlexp adds to those of the library."""
+INSTALL_TREES = "pip install 'rlexp[gbrl]'"
+"""Installs the package of the trees."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
 
@@ -208,8 +210,14 @@ def _policies_of_rlexp(policy: str) -> dict[str, type[Any]]:
     """The policy of this name that rlexp adds to those of the library, if it adds one."""
     if policy != TREE_POLICY:
         return {}
-    from rlexp.agents.tree_policy import TreePolicy
-
+    try:
+        from rlexp.algorithms.tree_policy import TreePolicy
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"agent=gbrl needs a package that is not installed: {INSTALL_TREES}",
+            code="missing_package",
+            command=INSTALL_TREES,
+        ) from error
     return {TREE_POLICY: TreePolicy}
 
 

@@ -152,7 +152,10 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             ["callback.resets.every=5"],
             "callback has no 'resets': choose it in the same command, callback=resets",
         ),
-        (["agent=xyz"], "there is no agent=xyz (there are: cnn, gbrl, linear, lstm, mlp, multi_input)"),
+        (
+            ["agent=xyz"],
+            "there is no agent=xyz (there are: cnn, gbrl, linear, lstm, mlp, multi_input)",
+        ),
         (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),
         (["+benchmrk=cartpole"], "there is no group 'benchmrk'; did you mean 'benchmark'?"),
         (["+foo=1"], "there is no group 'foo' (there are: agent, algorithm, benchmark,"),

@@ -82,7 +82,9 @@ def test_yaml_and_class_have_the_same_fields(name: str) -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_policies_are_those_of_the_library(name: str) -> None:
     """The policies that an algorithm accepts are those that the library knows by name, and trees."""
-    assert set(library_class(name).policy_aliases) == set(member("algorithm", name).policies) - {TREE_POLICY}
+    assert set(library_class(name).policy_aliases) == set(member("algorithm", name).policies) - {
+        TREE_POLICY
+    }
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -65,7 +65,7 @@ def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
     assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
     for pair in content["pairs"]:
         first, second = (
-            float(metric([np.array([list(scores[pair[side]].values())])]))
+            float(metric((np.array(list(scores[pair[side]].values())),)))
             for side in ("first", "second")
         )
         assert first - second == pytest.approx(pair["difference"]["estimate"])

@@ -1,6 +1,7 @@
 """Agents of gradient-boosted trees train, continue and load. Needs the package gbrl: `make test-suites`."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,12 +54,14 @@ def test_a_saved_model_holds_the_trees(tmp_path: Path) -> None:
     """`model.zip` loads in the library with the same trees, and predicts the same actions."""
     run_training(tmp_path, *CASES["ppo, discrete"], *BUDGET)
     first, second = (stable_baselines3.PPO.load(tmp_path / "model.zip") for _ in range(2))
-    assert first.policy.ensemble.get_iteration() == 24
+    policy: Any = first.policy
+    assert policy.ensemble.get_iteration() == 24
     assert weights_digest(first) == weights_digest(second)
     observations = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
-    np.testing.assert_array_equal(
-        *(model.predict(observations, deterministic=True)[0] for model in (first, second))
+    actions, again = (
+        model.predict(observations, deterministic=True)[0] for model in (first, second)
     )
+    assert np.array_equal(actions, again)
 
 
 def test_state_dependent_exploration_is_refused(tmp_path: Path) -> None:

@@ -229,14 +229,10 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
             details.score_is, details.quantity, lower_is_better=details.lower_is_better
         )
         yield f"  score {format_score(details.score)}, {rule}"
-<<<<<<< HEAD
     yield f"  {details.step:,} of {details.steps:,} {unit_text(details.unit)}{_time(details)}"
-=======
-    yield f"  {details.step:,} of {details.steps:,} environment steps{_time(details)}"
     if details.acted:
         counts = ", ".join(f"{name} {count:,}" for name, count in details.acted.items())
         yield f"  acted: {counts}"
->>>>>>> robust
     if details.checkpoints:
         yield f"  {_cost(details.checkpoints)}"
     if details.system:

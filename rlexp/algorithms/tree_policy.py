@@ -141,6 +141,7 @@ class TreePolicy(ActorCriticPolicy):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Parameters of the actions, of shape (N, outputs), and values, of shape (N, 1)."""
         features = self.extract_features(obs, self.pi_features_extractor)
+        assert isinstance(features, torch.Tensor)
         inputs = np.ascontiguousarray(features.detach().cpu().numpy(), dtype=np.float32)
         parameters, values = self.ensemble(inputs, requires_grad=gradients, tensor=True)
         rows = len(inputs)
