@@ -21,7 +21,7 @@ FEWEST_BYTES = 200_000
 """Size of a catalogue, that of about 500 runs, below which a fork saves no time."""
 LEAST_OF_A_RUN = 100
 """Fewest bytes of a run in a catalogue."""
-MOST_SECONDS = 5.0
+MOST_SECONDS = 30.0
 """Age of a look after which the command looks itself."""
 CHECKSUM = 64
 """Bytes before the marks: the checksum of the catalogue whose rows they belong to."""
