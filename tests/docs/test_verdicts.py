@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 import pytest
 from in_full import long
 from verdicts import DOCS, KEPT, page_of, row_of, verdict
@@ -18,6 +17,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.protocol.spec import RunSpec
 from rlexp.stats.aggregate import interquartile_mean, mean
+from rlexp.stats.task_scores import TaskScores
 from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
@@ -65,7 +65,7 @@ def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
     assert len(content["pairs"]) == len(scores) * (len(scores) - 1) // 2
     for pair in content["pairs"]:
         first, second = (
-            float(metric((np.array(list(scores[pair[side]].values())),)))
+            float(metric(TaskScores.from_tasks([list(scores[pair[side]].values())])))
             for side in ("first", "second")
         )
         assert first - second == pytest.approx(pair["difference"]["estimate"])
