@@ -59,7 +59,7 @@ def test_the_steps_of_searches_are_counted() -> None:
     """Episodes of training have other lengths, and are not counted."""
     taught_lessons = lessons()
     assert {} == taught_lessons.counts
-    for number in range(40):
+    for number in range(38):
         task = taught_lessons.propose()
         taught_lessons.count_steps(7 if (task == taught_lessons.contexts).all(axis=1).any() else 3)
         taught_lessons.learn(task, float(number))

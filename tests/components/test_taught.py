@@ -169,7 +169,10 @@ LEARNING = [name for name in TEACHERS if name != "random"]
 QUICK: dict[str, dict[str, Any]] = {
     "alp_gmm": {"fit_every": 20, "gaussians": 3},
     "success_rate": {"neighbours": 3},
+    "iwocs": {"train_episodes": 3, "candidates": 4},
 }
+OF_EACH = [name for name in TEACHERS if name not in ALWAYS_SHARED]
+"""Teachers that each environment may have for itself."""
 
 
 @pytest.mark.parametrize("name", LEARNING)
@@ -220,7 +223,7 @@ def test_teacher_of_a_run_without_state_is_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("teacher_or_name", [*LEARNING, RecordingTeacher()], ids=str)
+@pytest.mark.parametrize("teacher_or_name", [*OF_EACH, RecordingTeacher()], ids=str)
 def test_lessons_of_one_environment_cannot_be_restored(teacher_or_name: Any) -> None:
     """The replay check refuses teachers of single environments, also from another package."""
     named = isinstance(teacher_or_name, str)
