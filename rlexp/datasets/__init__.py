@@ -34,6 +34,11 @@ class Dataset(Protocol):
         """Gradient steps on the data before any environment step."""
         ...
 
+    @property
+    def of_test_seeds(self) -> bool:
+        """Whether policies of test seeds have recorded it, so that it must not serve a choice."""
+        ...
+
     def episodes(self) -> "Iterator[Episode]":
         """Yield every episode, in its order.
 

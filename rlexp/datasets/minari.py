@@ -1,6 +1,6 @@
 """Datasets of Minari: episodes on this machine's disk."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from rlexp.datasets import Use
-from rlexp.datasets.minari_files import KEY, MinariFiles, find_files
+from rlexp.datasets.minari_files import KEY, ORIGIN, MinariFiles, find_files
 from rlexp.errors import ConfigError, RecordError
 from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
@@ -65,6 +65,13 @@ class Minari:
             ConfigError: There is no such dataset.
         """
         return find_files(self.id, self.root)
+
+    @property
+    def of_test_seeds(self) -> bool:
+        """Whether policies of test seeds have recorded it, so that it must not serve a choice."""
+        origin = self.files().metadata.get(ORIGIN)
+        policies = origin.get("policies", []) if isinstance(origin, Mapping) else []
+        return any(isinstance(each, Mapping) and each.get("phase") == "test" for each in policies)
 
     def episodes(self) -> "Iterator[Episode]":
         """Yield every episode, in its order.

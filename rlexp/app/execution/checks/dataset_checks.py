@@ -12,6 +12,7 @@ from rlexp.environments.external_task import ExternalTask
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import canonical, short_name
+from rlexp.protocol.seeds import Phase
 
 SOURCE = "source"
 """The setting of a replay that names where its prior data comes from."""
@@ -64,6 +65,19 @@ def check_dataset(
             f"dataset={kind}: {dataset.name} does not fit {configuration.task}: {error}",
             key="dataset",
         ) from error
+
+
+def refuse_test_seeds(dataset: Any, phase: Phase) -> None:
+    """Refuse a dataset that policies of test seeds have recorded, for runs that serve a choice.
+
+    Raises:
+        ConfigError: Names the dataset.
+    """
+    if phase is not Phase.TEST and dataset is not None and dataset.of_test_seeds:
+        _refuse(
+            f"dataset.id: policies of test seeds have recorded {dataset.name}, which must not influence "
+            f"runs of phase {phase}: record policies of phase {phase}, or use phase=test"
+        )
 
 
 def check_learner(
