@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
@@ -314,13 +314,10 @@ def _play_and_record(
         "deterministic": player.deterministic,
     }
     metadata = {"algorithm_name": short_name(spec.algorithm), ORIGIN: {"policies": [origin]}}
-    write_dataset(
-        new_folder(request.record),
-        request.record,
-        recorded.episodes(),
-        recorded.recordings[0],
-        metadata,
-    )
+    # Made again: the environments that were played have wrappers of the evaluation.
+    with closing(recorded.environment.make()) as bare:
+        folder = new_folder(request.record)
+        write_dataset(folder, request.record, recorded.episodes(), bare, metadata)
     return played
 
 
