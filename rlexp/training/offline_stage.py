@@ -159,10 +159,15 @@ class OfflineStage:
         learner.__dict__["_sample_action"] = lambda _, *rest, **named: sample(
             learner, 0, *rest, **named
         )
+        # The library saves every attribute of a learner that it does not know as excluded.
+        names = ("_sample_action", "_excluded_save_params")
+        excluded = [*learner._excluded_save_params(), *names]  # noqa: SLF001
+        learner.__dict__["_excluded_save_params"] = lambda: excluded
         try:
             yield
         finally:
-            learner.__dict__.pop("_sample_action", None)
+            for name in names:
+                learner.__dict__.pop(name, None)
 
 
 @contextmanager

@@ -50,8 +50,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def spec(folder: Path, *words: str) -> RunSpec:
     """The first run of a command."""
-    words = last_words("experiment=x", "seeds.test=1", *SAC, *words)
-    return read_request(words, study(folder)).specs()[0]
+    given = last_words("experiment=x", "seeds.test=1", *SAC, *words)
+    return read_request(given, study(folder)).specs()[0]
 
 
 def refusal(folder: Path, *words: str) -> str:
@@ -60,9 +60,11 @@ def refusal(folder: Path, *words: str) -> str:
         asked = read_request(last_words("experiment=x", *SAC, *words), study(folder))
         check_compatibility(asked.experiment.configurations, study(folder))
     except RlexpError as error:
-        assert "\n" not in str(error)
-        return str(error)
-    return ""
+        text = str(error)
+    else:
+        text = ""
+    assert "\n" not in text
+    return text
 
 
 def test_no_dataset_changes_no_identity(tmp_path: Path) -> None:
@@ -203,6 +205,7 @@ def test_recorded_episodes_are_a_dataset(tmp_path: Path) -> None:
     assert "policies of test seeds" in refusal(tmp_path, *words, "phase=tuning")
     with pytest.raises(RlexpError, match="policies of test seeds"):
         read_sweep(
+            None,
             last_words(*SAC, *words, "tuner=random", "sweep.space={algorithm.gamma: [0.9, 0.99]}"),
             study(tmp_path),
         )
