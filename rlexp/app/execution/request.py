@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
+from rlexp.app.execution.checks.dataset_checks import refuse_test_seeds
 from rlexp.app.execution.prior_data import SourcedTransitions, with_prior_data
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
@@ -22,6 +23,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration, compose_words
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
+from rlexp.datasets.none import NoDataset
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import LEAN, Budget
@@ -109,6 +111,8 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     configurations, policies = with_policies(
         tuple(item.configuration for item in planned), phase, workspace
     )
+    for item in planned:
+        refuse_test_seeds(item.parts.dataset, phase)
     configurations, sourced = with_prior_data(configurations, phase, workspace)
     built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
     if any(composition.variant is not None for composition in composed):
@@ -239,6 +243,7 @@ def configuration_of(
         measures={name: measures[name].plain() for name in sorted(measures)},
         callback=_callbacks(root.callback, parts.callbacks),
         replay=_recorded_replay(root, parts),
+        dataset=_recorded_dataset(root, parts),
     )
 
 
@@ -254,6 +259,13 @@ def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] 
     if root.replay is None or type(parts.replay) is Uniform:
         return None
     return plug_in_settings(root.replay, parts.replay, "replay")
+
+
+def _recorded_dataset(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
+    """The dataset as JSON values; None without one, so that earlier runs keep their identity."""
+    if root.dataset is None or isinstance(parts.dataset, NoDataset):
+        return None
+    return plug_in_settings(root.dataset, parts.dataset, "dataset")
 
 
 def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
@@ -481,6 +493,7 @@ def with_current_parts(
             environment=current.environment,
             callback=current.callback,
             replay=current.replay,
+            dataset=current.dataset,
         )
         for c in existing
         for current in (requested_by_fingerprint.get(c.fingerprint, c),)

@@ -37,6 +37,10 @@ def evaluate(
         bool,
         typer.Option("--ensemble", help="Let all test runs of an experiment act together."),
     ] = False,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", help="Id of a Minari dataset to write the episodes into."),
+    ] = None,
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
@@ -55,6 +59,7 @@ def evaluate(
         video=video,
         output=output,
         ensemble=ensemble,
+        record=record,
     )
     console = console_for(as_json=as_json)
     evaluation = use_case(
@@ -92,6 +97,8 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     yield f"  n = {evaluation.n} episodes of {one}; other training seeds may give other returns"
     for film in evaluation.videos:
         yield f"  {film.file}: return {format_score(film.episode_return)} in {film.length:,} steps"
+    if evaluation.dataset is not None:
+        yield f"  recorded as the dataset {evaluation.dataset}: dataset=minari dataset.id={evaluation.dataset}"
     yield from next_lines(evaluation.next)
 
 

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
@@ -24,6 +24,8 @@ from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import settings_of
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
+from rlexp.datasets.minari_files import ORIGIN
+from rlexp.datasets.writing import new_folder, write_dataset
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import LEAN
 from rlexp.protocol.identity import short_name
@@ -60,6 +62,7 @@ class EvaluationRequest:
         video: Number of episodes to film.
         output: The folder for videos; None is `videos/RUN`.
         ensemble: Whether the completed test runs of an experiment act together.
+        record: The id of a Minari dataset that the episodes become; None records none.
     """
 
     episodes: int = 100
@@ -69,6 +72,7 @@ class EvaluationRequest:
     video: int = 0
     output: str | None = None
     ensemble: bool = False
+    record: str | None = None
 
     def command(self, run: str, draw: int, allowed: Sequence[str]) -> list[str]:
         """The command that plays the same policy with the seed set `draw`."""
@@ -107,6 +111,7 @@ class PolicyEvaluation(Displayed):
         measures: Mean of each measure over the episodes that report it, and the worst mean return
             of a context where episodes had several.
         videos: The videos.
+        dataset: The id of the Minari dataset that the episodes became; null without one.
         problem: Why a video could not be made; null if there was no problem. The episodes were
             played in either case.
         next: Suggested next commands.
@@ -132,6 +137,7 @@ class PolicyEvaluation(Displayed):
     lengths: tuple[int, ...]
     measures: Mapping[str, float]
     videos: tuple[FilmedEpisode, ...]
+    dataset: str | None
     problem: str | None
     next: tuple[NextCommand, ...]
 
@@ -157,6 +163,8 @@ def evaluate(
     """
     _check_numbers(request)
     _check_draw(request)
+    if request.record is not None:
+        new_folder(request.record)
     name, paths = _find_runs(run_name, request, workspace)
     records = [read_run(run).record for run in paths]
     for record in records:
@@ -182,6 +190,8 @@ def _find_runs(
     if request.ensemble:
         if request.video:
             raise ConfigError("--ensemble makes no videos: leave --video out")
+        if request.record is not None:
+            raise ConfigError("--ensemble records no dataset: leave --record out")
         if request.deterministic is False:
             raise ConfigError(
                 "--ensemble joins deterministic actions and samples none: leave --stochastic out"
@@ -242,7 +252,7 @@ def _play(
         for policy in policies
     ]
     player, policy = join_players(players) if request.ensemble else players[0], policies[0]
-    played = player.play(request.episodes, observer)
+    played = _play_and_record(player, policy, request, observer, name)
     films, problem = _film(player, policy, request, _stem(workspace, policy, request), ending)
     more = request.command(name, request.draw + 1, workspace.allowed)
     environment = player.training.environment
@@ -265,6 +275,7 @@ def _play(
         lengths=tuple(played.lengths),
         measures=_measures(played, policy),
         videos=tuple(films),
+        dataset=request.record,
         problem=problem,
         next=(NextCommand(why="play episodes with other seeds", command=shlex.join(more)),),
     )
@@ -330,6 +341,37 @@ def _check_draw(request: EvaluationRequest) -> None:
             key="--draw",
             allowed=[f"0 … {last}"],
         )
+
+
+def _play_and_record(
+    player: "Player", policy: Policy, request: EvaluationRequest, observer: Observer, run: str
+) -> "Episodes":
+    """Play the episodes, and write them as a dataset where that was asked for."""
+    if request.record is None:
+        return player.play(request.episodes, observer)
+    from rlexp.environments import Stage
+    from rlexp.environments.composed import at_stage
+    from rlexp.training.episode_recording import WithRecording
+
+    recorded = WithRecording(at_stage(player.training.environment, Stage.EVALUATION))
+    played = player.play(request.episodes, observer, recorded)
+    spec = policy.spec
+    origin = {
+        "run": run,
+        "id": spec.id,
+        "phase": str(spec.phase),
+        "seed": spec.seed,
+        "step": policy.step,
+        "weights": policy.weights,
+        "draw": player.draw,
+        "deterministic": player.deterministic,
+    }
+    metadata = {"algorithm_name": short_name(spec.algorithm), ORIGIN: {"policies": [origin]}}
+    # Made again: the environments that were played have wrappers of the evaluation.
+    with closing(recorded.environment.make()) as bare:
+        folder = new_folder(request.record)
+        write_dataset(folder, request.record, recorded.episodes(), bare, metadata)
+    return played
 
 
 def _prepare_films() -> str:
