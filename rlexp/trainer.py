@@ -172,8 +172,7 @@ class Trainer:
         played = environment if is_made else environment()
         # The first reset gets the seed of the evaluation; later resets continue its stream.
         episodes_played = [
-            _play(played, act, seed if episode == 0 else None)
-            for episode in range(episodes)
+            _play(played, act, seed if episode == 0 else None) for episode in range(episodes)
         ]
         returns = tuple(total for total, _ in episodes_played)
         self.evaluated(step, returns, [length for _, length in episodes_played], final=final)

@@ -35,7 +35,9 @@ class External:
     `docs/guides/external.md` describes what the script receives and what it must write.
     """
 
-    identity: ClassVar = Identity("algorithm", "external", excluded=("continues", "hang_timeout"))
+    identity: ClassVar = Identity(
+        "algorithm", "external", excluded=("continues", "hang_timeout", "example")
+    )
 
     policies: ClassVar[tuple[str, ...]] = ()
     actions: ClassVar[tuple[str, ...]] = ()
@@ -55,6 +57,8 @@ class External:
     """Packages of a virtual environment of the script's own (`sbx-rl==0.28.0`); null: none."""
     hang_timeout: Annotated[float, Gt(0)] | None = None
     """Seconds without a line after which the script is killed; null: `executor.hang_timeout`."""
+    example: tuple[str, ...] = ()
+    """Of a recipe: further words of a command that trains with it (`environment=cartpole`)."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid name or command, and compute the sha256 of each file."""

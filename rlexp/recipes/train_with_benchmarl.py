@@ -6,6 +6,7 @@ are those of BenchMARL's experiment. The task is its name in BenchMARL (`environ
 """
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,9 @@ def returns_of(run: Trainer, experiment: Experiment, seed: int, episodes: int) -
     """The return of each agent and of the team in each episode."""
     device = experiment.config.sampling_device
     task, several = experiment.task, experiment.test_env.batch_size != ()
-    bare = task.get_env_fun(episodes if several else 1, experiment.continuous_actions, seed, device)()
+    bare = task.get_env_fun(
+        episodes if several else 1, experiment.continuous_actions, seed, device
+    )()
     transformed = TransformedEnv(bare, Compose(*task.get_env_transforms(bare)))
     environment = experiment.algorithm.process_env_fun(lambda: transformed)()
     environment.set_seed(seed)
@@ -146,7 +149,7 @@ def main() -> None:
         run.report(experiment.total_frames, mean_return=experiment.mean_return)
         if run.is_due(experiment.total_frames):
             evaluate(run, experiment)
-        run.checkpoint(experiment.total_frames, lambda path: save(experiment, path))
+        run.checkpoint(experiment.total_frames, partial(save, experiment))
     evaluate(run, experiment, final=True)
     close()
 

@@ -8,6 +8,7 @@ no agent sees what others see. Agents must have equal spaces, and discrete actio
 
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ class Network(linen.Module):
         actor = linen.tanh(layers[1](linen.tanh(layers[0](x))))
         critic = linen.tanh(layers[3](linen.tanh(layers[2](x))))
         small = linen.initializers.orthogonal(0.01)
-        return linen.Dense(self.actions, kernel_init=small)(actor), linen.Dense(1)(critic)[..., 0]
+        logits = linen.Dense(self.actions, kernel_init=small)(actor)
+        return logits, linen.Dense(1)(critic)[..., 0]
 
 
 class Step(NamedTuple):
@@ -145,7 +147,7 @@ class Learner:
 
         return jax.lax.scan(back, (jnp.zeros_like(last), last), steps, reverse=True)[1]
 
-    def _epoch(self, carried: Any, key: Any, batch: Any) -> tuple[Any, Any]:
+    def _epoch(self, carried: Any, key: Any, batch: Any) -> Any:
         size, parts = len(batch[1]), self.settings["n_minibatches"]
         order = jax.random.permutation(key, size)[: size - size % parts].reshape(parts, -1)
 
@@ -169,7 +171,7 @@ class Learner:
         weights = self.settings["vf_coef"], self.settings["ent_coef"]
         return -surrogate.mean() + weights[0] * 0.5 * error - weights[1] * entropy
 
-    def _play(self, parameters: Any, seed: Any, episodes: int, deterministic: bool) -> Any:  # noqa: FBT001
+    def _play(self, parameters: Any, seed: Any, episodes: int, deterministic: bool) -> Any:
         """The return of each agent in each episode, of shape (episodes,) by agent."""
 
         def episode(key: Any) -> Any:
@@ -191,7 +193,7 @@ class Learner:
                 return (state, observations, over | dones["__all__"]), counted
 
             keys = jax.random.split(key, self.settings["longest_episode"])
-            rewards = jax.lax.scan(move, (state, observations, jnp.bool_(False)), keys)[1]  # noqa: FBT003
+            rewards = jax.lax.scan(move, (state, observations, jnp.bool_(False)), keys)[1]
             return {agent: rewards[agent].sum() for agent in self.agents}
 
         return jax.vmap(episode)(jax.random.split(jax.random.key(seed), episodes))
@@ -238,7 +240,7 @@ def main() -> None:
             evaluate(run, learner, state[0], step)
         if step - kept >= run.settings["checkpoint_every"]:
             kept = step
-            run.checkpoint(step, lambda path, state=state: save(state, path))
+            run.checkpoint(step, partial(save, state))
     evaluate(run, learner, state[0], step, final=True)
 
 

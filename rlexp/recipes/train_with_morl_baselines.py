@@ -8,6 +8,7 @@ arguments.
 import pickle
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,10 @@ def policies_of(agent: Any, weights: int) -> Iterator[Act]:
     """The policies of an agent: one for each weight vector."""
     if isinstance(agent, MPMOQLearning):
         for policy in agent.policies:
-            yield lambda observation, policy=policy: policy.eval(observation, policy.weights)
+            yield partial(policy.eval, w=policy.weights)
         return
     for vector in equally_spaced_weights(agent.reward_dim, n=weights):
-        yield lambda observation, vector=vector: agent.eval(observation, vector)
+        yield partial(agent.eval, w=vector)
 
 
 def play(environment: Any, act: Act, seed: int, episodes: int) -> list[Any]:
@@ -137,7 +138,7 @@ def main() -> None:
         run.report(step, **progress(agent))
         if run.is_due(step):
             evaluate(run, agent, step, weights)
-        run.checkpoint(step, lambda path: save(agent, path))
+        run.checkpoint(step, partial(save, agent))
     evaluate(run, agent, step, weights, final=True)
 
 

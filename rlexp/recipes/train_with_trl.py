@@ -32,17 +32,21 @@ from rlexp.trainer import Trainer
 METHODS = {"rloo": (RLOOTrainer, RLOOConfig), "grpo": (GRPOTrainer, GRPOConfig)}
 OF_TRAINING = ("algorithm", "letters", "width", "layers", "checkpoint_every")
 """Settings that are not arguments of the method's configuration."""
+PADDING, END = "<pad>", "<end>"
 WITHOUT_END = 10**9
 """Updates after which a training would end that its tokens do not end."""
 
 
 def tokenizer_of(letters: str) -> Any:
     """A tokenizer with a token for each letter."""
-    words = {word: number for number, word in enumerate(["<pad>", "<end>", *letters])}
+    words = {word: number for number, word in enumerate([PADDING, END, *letters])}
     bare = Tokenizer(models.WordLevel(words, unk_token="<pad>"))  # noqa: S106
     bare.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     return PreTrainedTokenizerFast(
-        tokenizer_object=bare, pad_token="<pad>", eos_token="<end>", padding_side="left"  # noqa: S106
+        tokenizer_object=bare,
+        pad_token=PADDING,
+        eos_token=END,
+        padding_side="left",
     )
 
 
@@ -99,7 +103,9 @@ class Reporter(TrainerCallback):
     ) -> None:
         """Report what the library logs."""
         del args, state, control
-        self.run.report(self.tokens, **{k: v for k, v in logs.items() if isinstance(v, int | float)})
+        self.run.report(
+            self.tokens, **{k: v for k, v in logs.items() if isinstance(v, int | float)}
+        )
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Keep the library's checkpoint as that of the run."""
@@ -110,9 +116,7 @@ class Reporter(TrainerCallback):
         shutil.rmtree(folder)
 
 
-def evaluate(
-    run: Trainer, model: Any, tokenizer: Any, step: int, *, final: bool = False
-) -> None:
+def evaluate(run: Trainer, model: Any, tokenizer: Any, step: int, *, final: bool = False) -> None:
     """Let the model answer a prompt in each episode, with random numbers of its own."""
     seed, episodes = run.evaluation(step, final=final)
     letters, longest = run.settings["letters"], run.settings["max_completion_length"]
@@ -126,7 +130,9 @@ def evaluate(
         written = model.generate(**inputs, do_sample=sampled, max_new_tokens=longest, top_k=0)
     model.train(was_training)
     answers = written[:, inputs["input_ids"].shape[1] :]
-    texts = [text.replace(" ", "") for text in tokenizer.batch_decode(answers, skip_special_tokens=True)]
+    texts = [
+        text.replace(" ", "") for text in tokenizer.batch_decode(answers, skip_special_tokens=True)
+    ]
     pairs = zip(prompts, texts, strict=True)
     returns = [reward_of(prompt, text, longest) for prompt, text in pairs]
     run.evaluated(step, returns, [max(len(text), 1) for text in texts], final=final)

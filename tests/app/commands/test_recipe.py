@@ -122,3 +122,28 @@ def test_an_unknown_recipe_is_refused_with_the_nearest(workspace: Workspace) -> 
     """A misspelt name is answered with the right one."""
     with pytest.raises(ConfigError, match="did you mean 'small'"):
         install_recipe("smal", workspace)
+
+
+def test_a_package_that_lost_a_file_is_refused_before_training(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An environment without a module of a required package is broken, and the message says so."""
+    del workspace
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    environment = RecipeEnvironment("small", ["smalltrainer==1.0"])
+    environment.install()
+    environment.check()
+    (module,) = environment.folder.glob("lib/python*/site-packages/smalltrainer.py")
+    module.unlink()
+    with pytest.raises(ConfigError, match=r"is broken .*: rlexp recipe small --again"):
+        environment.check()
+
+
+def test_the_suggested_command_has_the_words_of_the_recipe(workspace: Workspace) -> None:
+    """A recipe that cannot train on the default task says on which one it can."""
+    file = workspace.folder / "conf" / "algorithm" / "recipe" / "small.yaml"
+    file.write_text(f'{file.read_text()}example: ["environment.name=a b"]\n')
+    (suggested,) = install_recipe("small", workspace).next
+    assert (
+        "rlexp run algorithm=recipe/small 'environment.name=a b' seeds.test=5" == suggested.command
+    )

@@ -2,6 +2,11 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,40 +20,113 @@ pytestmark = pytest.mark.skipif(
     "RLEXP_RECIPE_TESTS" not in os.environ, reason="make test-suites installs other libraries"
 )
 
-
-@pytest.mark.parametrize(
-    ("recipe", "task", "settings"),
-    [
-        ("sbx_ppo", "cartpole", {"n_steps": 256, "n_epochs": 4}),
-        ("sbx_sac", "pendulum", {"learning_starts": 50}),
-    ],
+SMALL = (
+    *("budget.evaluation_every=512", "budget.evaluation_episodes=1", "budget.final_episodes=2"),
 )
-def test_a_recipe_trains(
-    recipe: str,
-    task: str,
-    settings: dict[str, int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Two seeds train, are evaluated during training and at the end, and have different scores."""
+FRONT = (
+    *("environment=deep_sea_treasure", "environment.reference_point={treasure: 0, time: -101}"),
+    *("budget.score=hypervolume", "algorithm.settings.steps_per_part=256"),
+)
+RECIPES = {
+    "sbx_ppo": [
+        *("environment=cartpole", "environment.vector.count=2"),
+        *("algorithm.settings.n_steps=256", "algorithm.settings.n_epochs=4"),
+    ],
+    "sbx_sac": [
+        *("environment=pendulum", "environment.vector.count=2"),
+        "algorithm.settings.learning_starts=50",
+    ],
+    "morl_q_learning": [*FRONT],
+    "morl_envelope": [
+        *(*FRONT, "algorithm.settings.batch_size=16", "algorithm.settings.net_arch=[16]"),
+    ],
+    "benchmarl_mappo": [
+        *("environment=external", "environment.name=vmas/balance", "environment.return_of=team"),
+        *("algorithm.settings.layers=[16]", "algorithm.settings.on_policy_minibatch_size=128"),
+        "algorithm.settings.on_policy_collected_frames_per_batch=256",
+        *("algorithm.settings.on_policy_n_envs_per_worker=4",),
+        "algorithm.settings.on_policy_n_minibatch_iters=2",
+    ],
+    "jaxmarl_ippo": [
+        *("environment=external", "environment.name=MPE_simple_spread_v3"),
+        *("environment.return_of=team", "algorithm.settings.width=16"),
+        *("algorithm.settings.n_envs=4", "algorithm.settings.n_steps=64"),
+        "algorithm.settings.checkpoint_every=256",
+    ],
+    "trl_rloo": [
+        *("environment=external", "environment.name=letters", "environment.unit=tokens"),
+        *("algorithm.settings.width=16", "algorithm.settings.checkpoint_every=256"),
+        *("algorithm.settings.per_device_train_batch_size=16"),
+    ],
+}
+"""The words with which each recipe trains for a moment."""
+MEASURES = {
+    "morl_q_learning": {"hypervolume", "policies", "best/treasure", "best/time"},
+    "morl_envelope": {"hypervolume", "policies", "best/treasure", "best/time"},
+    "benchmarl_mappo": {"return/team", *(f"return/agent_{k}" for k in range(4))},
+    "jaxmarl_ippo": {"return/team", *(f"return/agent_{k}" for k in range(3))},
+}
+"""The measures of the recipes whose evaluations are vectors."""
+CONTINUING = tuple(name for name in RECIPES if not name.startswith("sbx"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_trains(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seeds train, are evaluated during training and at the end, and differ."""
     monkeypatch.chdir(tmp_path)
     install_recipe(recipe, Workspace.here())
     outcome = api.run(
-        f"algorithm=recipe/{recipe}",
-        f"environment={task}",
-        {f"algorithm.settings.{key}": value for key, value in settings.items()},
-        {"budget.steps": 1024, "budget.evaluation_every": 512, "budget.evaluation_episodes": 1},
-        {"budget.final_episodes": 2, "seeds.test": 2, "environment.vector.count": 2},
-        experiment="x",
+        *(f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]),
+        *("budget.steps=1024", "seeds.test=2", "experiment=x"),
     )
     assert isinstance(outcome, RunOutcome)
-    scores = [score for by_seed in outcome.scores.values() for score in by_seed.values()]
-    assert 2 == len({*scores}), scores
+    rows = outcome.summary.runs
+    assert ["completed"] * 2 == [row.state for row in rows], [row.reason for row in rows]
+    assert [MEASURES.get(recipe, set())] * 2 == [set(row.measure_means) for row in rows]
     files = [*tmp_path.glob("runs/x/*/attempts/1/results.jsonl")]
-    assert [{512, 1024}] * 2 == [evaluated_steps(file) for file in files]
+    assert 2 == len({file.read_text() for file in files})
+    for file in files:
+        first, last = evaluated_steps(file)
+        assert 512 <= first < 1024 <= last, file
 
 
-def evaluated_steps(results: Path) -> set[int]:
-    """The steps of the evaluations of a run."""
+@pytest.mark.parametrize("recipe", CONTINUING)
+def test_a_killed_recipe_ends_with_the_same_numbers(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After kill -9 behind a checkpoint, the same command continues and gives the same last line."""
+    monkeypatch.chdir(tmp_path)
+    install_recipe(recipe, Workspace.here())
+    words = [f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]]
+    words += ["budget.steps=2048", "seeds.test=1"]
+    api.run(*words, experiment="whole")
+    kill_after_a_checkpoint([*words, "experiment=killed"], tmp_path)
+    outcome = api.run(*words, experiment="killed")
+    assert isinstance(outcome, RunOutcome)
+    (row,) = outcome.summary.runs
+    assert "completed" == row.state, row.reason
+    assert row.continued, "it began anew"
+    (whole,) = tmp_path.glob("runs/whole/*/attempts/1/results.jsonl")
+    (killed,) = tmp_path.glob("runs/killed/*/attempts/2/results.jsonl")
+    assert whole.read_text().splitlines()[-1] == killed.read_text().splitlines()[-1]
+
+
+def kill_after_a_checkpoint(words: Sequence[str], folder: Path) -> None:
+    """Start a run, and end its command by SIGKILL when the script has left a checkpoint."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlexp", "run", *words], stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 300
+    while not [*folder.glob("runs/killed/*/attempts/1/files/checkpoint.json")]:
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() < until, "no checkpoint in five minutes"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def evaluated_steps(results: Path) -> tuple[int, int]:
+    """The steps of the two evaluations of a run."""
     lines = [json.loads(line) for line in results.read_text().splitlines()]
-    return {line["step"] for line in lines if "returns" in line}
+    first, last = (line["step"] for line in lines if {"returns", "front"} & {*line})
+    return first, last

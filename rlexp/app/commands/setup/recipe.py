@@ -1,5 +1,6 @@
 """`rlexp recipe`: lists the recipes, and makes the virtual environment of one."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +103,8 @@ def install_recipe(name: str, workspace: Workspace, *, again: bool = False) -> R
             key=GROUP,
             command="rlexp recipe",
         )
-    environment = _environment(
-        bare_name, read_option(GROUP, f"{FOLDER}{bare_name}", workspace.folder)
-    )
+    part = read_option(GROUP, f"{FOLDER}{bare_name}", workspace.folder)
+    environment = _environment(bare_name, part)
     environment.install(again=again)
     environment.check()
     return RecipeInstallation(
@@ -114,7 +114,13 @@ def install_recipe(name: str, workspace: Workspace, *, again: bool = False) -> R
         next=(
             NextCommand(
                 why="train with it",
-                command=f"rlexp run algorithm={FOLDER}{bare_name} seeds.test=5",
+                command=shlex.join(
+                    [
+                        *("rlexp", "run", f"algorithm={FOLDER}{bare_name}"),
+                        *(part.get("example") or ()),
+                        "seeds.test=5",
+                    ]
+                ),
             ),
         ),
     )

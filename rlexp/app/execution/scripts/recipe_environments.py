@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,18 @@ UNNAMED = "write these requirements into conf/algorithm/recipe/NAME.yaml, and th
 """What to do where no recipe has the requirements."""
 LAST_LINES = 3
 """Lines of a failed installation that are shown."""
+NAME_OF_PACKAGE = re.compile(r"[A-Za-z0-9._-]+")
+"""The beginning of a requirement (`sbx-rl` of `sbx-rl==0.28.0`)."""
+EXAMINE = """
+import sys, rlexp.trainer
+from importlib.metadata import files
+for name in sys.argv[1:]:
+    for file in files(name) or ():
+        # Compiled files come and go.
+        if file.suffix in {".py", ".so"}:
+            file.locate().stat()
+"""
+"""Code that ends with an error where a file of a required package is missing; it imports no library."""
 LONGEST_ANSWER = 60.0
 """Seconds after which the Python of an environment counts as broken."""
 
@@ -73,7 +86,7 @@ class RecipeEnvironment:
         """Refuse an environment that is missing or broken, before anything trains.
 
         Raises:
-            ConfigError: It is not installed, or its Python cannot import its packages' folder.
+            ConfigError: It is not installed, or a file of its Python or of a required package is missing.
         """
         command = f"rlexp recipe {self.name}"
         if not self.is_installed:
@@ -83,9 +96,11 @@ class RecipeEnvironment:
                 code="missing_package",
                 command=command if self.name else "rlexp recipe",
             )
+        # A package by its path or address has a name that only pip knows.
+        names = [NAME_OF_PACKAGE.match(r) for r in self.requirements if "/" not in r]
         try:
             subprocess.run(
-                [self.python, "-c", "import rlexp.trainer"],
+                [self.python, "-c", EXAMINE, *(found[0] for found in names if found)],
                 capture_output=True, check=True, timeout=LONGEST_ANSWER, env=clean_variables(),
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
