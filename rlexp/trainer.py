@@ -73,6 +73,16 @@ class Trainer:
         return settings
 
     @property
+    def dataset(self) -> Mapping[str, Any] | None:
+        """The dataset: its `id`, the `path` that `minari.MinariDataset` opens, `digest`, `reference`.
+
+        None without one (`dataset=minari dataset.id=…`). `reference` has `minimum` and `maximum` where the
+        dataset declares reference scores.
+        """
+        dataset: Mapping[str, Any] | None = self.configuration.get("dataset")
+        return dataset
+
+    @property
     def task(self) -> str:
         """The name of the task (`CartPole-v1`)."""
         return str(self.configuration["task"])

@@ -17,10 +17,12 @@ from rlexp.protocol.identity import Identity
 NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 PLACEHOLDERS = (
-    *("attempt", "configuration", "device", "folder", "python", "recipes", "results", "seed"),
-    *("steps", "task", "threads"),
+    *("attempt", "configuration", "dataset", "device", "folder", "python", "recipes", "results"),
+    *("seed", "steps", "task", "threads"),
 )
 """Placeholders of a command besides those of settings."""
+DATASET = "dataset"
+"""The placeholder of the folder of the dataset."""
 RECIPES = "{recipes}/"
 """Beginning of the names of scripts that rlexp brings along."""
 RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
@@ -117,6 +119,11 @@ class External:
                 "part of what defines the run: put it back, or ask for it under another "
                 "experiment=…"
             )
+
+
+def uses_placeholder(command: str, name: str) -> bool:
+    """Whether a command has a placeholder of this name."""
+    return any(match[1] == name for match in PLACEHOLDER.finditer(command))
 
 
 def settings_named(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,16 @@ SINGLE_KEYS = ("experiment", "phase", "failures")
 WHOLE_SECTIONS = {"seeds": "test", "budget": "steps", "sweep": "trials"}
 """Sections that users set as a whole, and the setting in each that they mean."""
 NAMED_BY_USERS = (
-    *("algorithm", "environment", "agent", "component", "teacher", "callback", "replay"),
+    *(
+        "algorithm",
+        "environment",
+        "agent",
+        "component",
+        "teacher",
+        "callback",
+        "replay",
+        "dataset",
+    ),
     *("executor", "tracker", "benchmark", "tuner", "pruner"),
 )
 """Groups whose options are recognised without the group's name, in the order of the search."""

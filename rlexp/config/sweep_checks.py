@@ -5,7 +5,7 @@ from typing import Any
 
 from rlexp.config.search_space import SearchedGroups
 from rlexp.config.sweep import SweepRequest
-from rlexp.config.validate import PLUG_INS, REPLAY, ValidatedSettings, build, validate
+from rlexp.config.validate import LATER_GROUPS, PLUG_INS, ValidatedSettings, build, validate
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.measures import declaration_key, known_values
@@ -278,7 +278,7 @@ def _check_parameter(
 def _build(settings: Mapping[str, Any], key: str, allowed: Sequence[str]) -> None:
     group = key.split(".", maxsplit=1)[0]
     # Building the one plug-in that has the key is faster than validating everything.
-    if group in {*PLUG_INS, REPLAY}:
+    if group in {*PLUG_INS, *LATER_GROUPS}:
         build(settings[group], group, allowed)
     else:
         validate(settings, allowed)

@@ -61,11 +61,12 @@ class ValidatedSettings:
     compute: Compute
     callback: dict[str, Any] | list[str] = field(default_factory=dict)
     replay: dict[str, Any] | None = None
+    dataset: dict[str, Any] | None = None
 
 
 PLUG_INS = ("agent", "algorithm", "environment", "executor")
-REPLAY = "replay"
-"""The group of the plug-in that stores experience."""
+LATER_GROUPS = ("replay", "dataset")
+"""Groups that a study's conf/config.yaml may not have, because they came later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class LearningPlugIns:
     algorithm: Any
     environment: Any
     replay: Any = None
+    dataset: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +107,18 @@ def validate(
         mistakes.append(_restarts_error())
     parts = [_build_plug_in(mistakes, settings.get(group), group, allowed) for group in PLUG_INS]
     # A study's conf/config.yaml from before these groups existed chooses no option of them.
-    given = settings.get(REPLAY)
-    replay = None if given is None else _build_plug_in(mistakes, given, REPLAY, allowed)
+    later = {
+        group: _build_plug_in(mistakes, settings[group], group, allowed)
+        for group in LATER_GROUPS
+        if settings.get(group) is not None
+    }
     trackers = _build_named_plug_ins(mistakes, settings.get("tracker"), "tracker", allowed)
     named = settings.get("callback") or {}
     callbacks = _build_named_plug_ins(mistakes, named, "callback", allowed)
     if mistakes or root is None:
         raise _combined(mistakes)
     every = dict(zip(PLUG_INS, parts, strict=True))
-    return root, PlugIns(**every, replay=replay, trackers=trackers, callbacks=callbacks)
+    return root, PlugIns(**every, **later, trackers=trackers, callbacks=callbacks)
 
 
 def build(settings: Mapping[str, Any], group: str, allowed: Sequence[str] = ()) -> Any:

@@ -25,7 +25,7 @@ class Configuration:
     Neither is part of the identity of a run. `code` is the digest of the code of a candidate in a stream,
     or of a commit in an ablation; it is part of the identity, and None for every other configuration.
     `callback` holds the plug-ins that act during training, by name; None without any.
-    `replay` is None for uniform replay.
+    `replay` is None for uniform replay, and `dataset` None without recorded experience.
     """
 
     schema: ClassVar[int] = 2
@@ -43,6 +43,7 @@ class Configuration:
     code: str | None = None
     callback: Plain | None = None
     replay: Plain | None = None
+    dataset: Plain | None = None
 
     @property
     def score_reference(self) -> Plain:
@@ -109,6 +110,7 @@ class Configuration:
             **({} if self.code is None else {"code": self.code}),
             **({} if not self.callback else {CALLBACK: self.callback}),
             **({} if self.replay is None else {"replay": self.replay}),
+            **({} if self.dataset is None else {"dataset": self.dataset}),
         }
 
     @property

@@ -20,9 +20,18 @@ OF_COMMIT = "commit:"
 """The beginning of a field `code` that names the files of a commit in an ablation."""
 CONFIGURATION = (*ALWAYS, "code", "callback", "replay", "dataset")
 """Fields that are hashed into the fingerprint; runs of one configuration share them."""
-SETTABLE = ("agent", "algorithm", "environment", "callback", "replay", "budget", "compute")
+SETTABLE = (
+    "agent",
+    "algorithm",
+    "environment",
+    "callback",
+    "replay",
+    "dataset",
+    "budget",
+    "compute",
+)
 """Fields of a configuration that are sections of the composed settings."""
-LEARNING = ("algorithm", "agent", "replay", "callback")
+LEARNING = ("algorithm", "agent", "replay", "dataset", "callback")
 """Fields of a configuration whose settings are hyperparameters."""
 RUN = ("phase", "root", "seed", "parent")
 """Fields that are hashed into the id, together with the fingerprint."""

@@ -42,7 +42,8 @@ def read_configuration(document: Mapping[str, Any], schema: int) -> Configuratio
         measures=measures,
         code=_code(document.get("code")),
         callback=_callback(document.get("callback")),
-        replay=_replay(document.get("replay")),
+        replay=_plug_in("replay", document.get("replay")),
+        dataset=_plug_in("dataset", document.get("dataset")),
     )
 
 
@@ -61,9 +62,9 @@ def _callback(callbacks: object) -> Mapping[str, Any] | None:
     return callbacks if isinstance(callbacks, Mapping) else None
 
 
-def _replay(part: object) -> Mapping[str, Any] | None:
+def _plug_in(group: str, part: object) -> Mapping[str, Any] | None:
     if part is not None and not isinstance(part, Mapping):
-        raise TypeError("replay must be a mapping")
+        raise TypeError(f"{group} must be a mapping")
     return part
 
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from rlexp.agents import Agent
 from rlexp.agents.networks import network_stages
 from rlexp.algorithms import Algorithm, BringsEnvironments
+from rlexp.datasets import Dataset
 from rlexp.environments import Environment
 from rlexp.errors import ConfigError
 from rlexp.protocol.budget import Budget, Compute
@@ -53,6 +54,7 @@ class Training:
     policy: SavedPolicy | None = field(default=None, repr=False)
     callbacks: Mapping[str, Callback] = field(default_factory=dict)
     replay: Replay | None = None
+    dataset: Dataset | None = None
     prior: PriorTransitions | None = field(default=None, repr=False)
     read_experience: ReadExperience | None = field(default=None, repr=False)
     shortcuts: frozenset[str] = frozenset()

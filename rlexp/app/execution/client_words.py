@@ -69,6 +69,7 @@ class ComposedParts:
     environment: Plain
     callback: Plain
     replay: Plain | None = None
+    dataset: Plain | None = None
 
     @classmethod
     def of(cls, configuration: Mapping[str, Any]) -> "ComposedParts":
@@ -79,6 +80,7 @@ class ComposedParts:
             environment=configuration["environment"],
             callback=configuration.get("callback") or {},
             replay=configuration.get("replay"),
+            dataset=configuration.get("dataset"),
         )
 
 

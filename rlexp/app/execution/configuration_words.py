@@ -136,8 +136,9 @@ def _words_with(
     }
     if configuration.callback:
         options["callback"] = tuple(_callback_options(configuration.callback, workspace))
-    if configuration.replay is not None:
-        options["replay"] = (_option("replay", configuration.replay, workspace),)
+    for group, part in (("replay", configuration.replay), ("dataset", configuration.dataset)):
+        if part is not None:
+            options[group] = (_option(group, part, workspace),)
     recorded = sections_of(configuration)
     required = _required(options, recorded, workspace)
     base = composed_configuration(ConfigurationWords(options, required), workspace)

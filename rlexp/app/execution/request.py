@@ -22,6 +22,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration, compose_words
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
+from rlexp.datasets.none import NoDataset
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import LEAN, Budget
@@ -239,6 +240,7 @@ def configuration_of(
         measures={name: measures[name].plain() for name in sorted(measures)},
         callback=_callbacks(root.callback, parts.callbacks),
         replay=_recorded_replay(root, parts),
+        dataset=_recorded_dataset(root, parts),
     )
 
 
@@ -254,6 +256,13 @@ def _recorded_replay(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] 
     if root.replay is None or type(parts.replay) is Uniform:
         return None
     return plug_in_settings(root.replay, parts.replay, "replay")
+
+
+def _recorded_dataset(root: ValidatedSettings, parts: PlugIns) -> dict[str, Any] | None:
+    """The dataset as JSON values; None without one, so that earlier runs keep their identity."""
+    if root.dataset is None or isinstance(parts.dataset, NoDataset):
+        return None
+    return plug_in_settings(root.dataset, parts.dataset, "dataset")
 
 
 def plug_in_settings(given: dict[str, Any], part: Any, group: str) -> dict[str, Any]:
@@ -481,6 +490,7 @@ def with_current_parts(
             environment=current.environment,
             callback=current.callback,
             replay=current.replay,
+            dataset=current.dataset,
         )
         for c in existing
         for current in (requested_by_fingerprint.get(c.fingerprint, c),)

@@ -362,6 +362,8 @@ def _train(paths: RunPaths, attempt: AttemptPaths, listener: RunListener) -> Non
             lean=settings.get(LEAN) is not False,
         )
         check_plug_ins(spec, training)
+        if training.dataset is not None:
+            training.dataset.check_content()
         digest = spec.algorithm.get(START_FROM)
         # An extended run has begun already, before its parent's last rollout.
         if digest is not None and spec.parent is None:
@@ -498,6 +500,7 @@ def assemble(
         parent=spec.parent,
         callbacks=callbacks,
         replay=None if spec.replay is None else build(spec.replay, "replay", allowed),
+        dataset=None if spec.dataset is None else build(spec.dataset, "dataset", allowed),
         shortcuts=usable_here() if lean else frozenset(),
     )
 
@@ -525,6 +528,8 @@ def _built(spec: RunSpec, training: Training) -> Iterator[tuple[str, Any, Any]]:
         yield CALLBACK, (spec.callback or {})[name], callback
     if spec.replay is not None:
         yield "replay", spec.replay, training.replay
+    if spec.dataset is not None:
+        yield "dataset", spec.dataset, training.dataset
     environment = training.environment
     if isinstance(environment, ComposedTask):
         for name, component in environment.components.items():

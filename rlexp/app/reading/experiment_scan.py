@@ -525,6 +525,7 @@ def _unlabelled(spec: RunSpec) -> Configuration:
         code=spec.code,
         callback=spec.callback,
         replay=spec.replay,
+        dataset=spec.dataset,
     )
 
 

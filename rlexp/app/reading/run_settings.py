@@ -48,8 +48,9 @@ def settings_of(configuration: Configuration, parts: Plain) -> Settings:
         settings.update(_flat(name, part))
     # An imported run may hold anything in place of a plug-in.
     settings.update((n, short_name(parts[n])) for n in GROUPS if isinstance(parts[n], Mapping))
-    if "replay" in parts:
-        settings["replay"] = short_name(parts["replay"])
+    for group in ("replay", "dataset"):
+        if group in parts:
+            settings[group] = short_name(parts[group])
     settings["environment"] = configuration.task
     settings.update(_flat("reference", configuration.reference))
     return settings

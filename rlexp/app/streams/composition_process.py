@@ -73,8 +73,9 @@ class _EnvironmentOnly:
         self.agent: Mapping[str, Any] = {}
         self.algorithm: Mapping[str, Any] = {}
         self.environment = json.loads(canonical(configuration.environment))
-        # No candidate may change the replay either.
+        # No candidate may change the replay or the dataset either.
         self.replay = configuration.replay
+        self.dataset = configuration.dataset
 
 
 if __name__ == "__main__":

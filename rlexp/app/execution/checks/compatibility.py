@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.execution.checks.callback_checks import check_callbacks, refuse_callbacks
+from rlexp.app.execution.checks.dataset_checks import check_dataset, refuse_dataset_of_library
 from rlexp.app.execution.checks.replay_checks import check_algorithm, refuse_replay_of_script
 from rlexp.app.execution.checks.score_measures import (
     check_reported,
@@ -136,6 +137,7 @@ def check_compatibility(
             refuse_replay_of_script(configuration)
             check_declarations(configuration)
             check_external(configuration, workspace, checked)
+            check_dataset(configuration, workspace, checked, call_in_subprocess)
             refuse_callbacks(
                 configuration, "a training script", "rlexp is not called between its steps"
             )
@@ -157,6 +159,7 @@ def check_compatibility(
         _check_rollout(configuration)
         check_callbacks(configuration, built.algorithm, workspace)
         _check_replay(configuration, built, spaces[key], checked)
+        refuse_dataset_of_library(configuration)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
             check_reported(uncertain, spaces[key].measures, configuration.task)
@@ -218,6 +221,8 @@ def build_parts(configuration: Configuration, workspace: Workspace) -> LearningP
         algorithm=build(configuration.algorithm, "algorithm", workspace.allowed),
         environment=build(environment, "environment", workspace.allowed),
         replay=configuration.replay and build(configuration.replay, "replay", workspace.allowed),
+        dataset=configuration.dataset
+        and build(configuration.dataset, "dataset", workspace.allowed),
     )
 
 

@@ -46,6 +46,11 @@ class Parts(Protocol):
         """Settings with `_target_`; None for uniform replay."""
         ...
 
+    @property
+    def dataset(self) -> Plain | None:
+        """Settings with `_target_`; None without recorded experience."""
+        ...
+
 
 def check_imports(
     on_disk: Iterable[Parts],
@@ -145,7 +150,8 @@ def foreign_modules(parts: Parts) -> set[str]:
     """
     # The types are checked here, because files from other people reach this code unvalidated.
     callbacks = getattr(parts, "callback", None) or {}
-    settings = (parts.agent, parts.algorithm, parts.environment, callbacks, parts.replay or {})
+    optional = (callbacks, parts.replay or {}, parts.dataset or {})
+    settings = (parts.agent, parts.algorithm, parts.environment, *optional)
     if not all(isinstance(part, Mapping) for part in settings):
         raise RecordError(
             "a configuration is damaged: the settings of a plug-in are not a mapping"

@@ -143,9 +143,11 @@ def train_external(
         else {}
     )
     recipe = recipe_environment(algorithm)
+    recorded = None if training.dataset is None else training.dataset.for_script()
     values = {
         "attempt": str(script_paths.number),
         "configuration": str(script_paths.configuration),
+        "dataset": "" if recorded is None else str(recorded["path"]),
         "device": training.compute.device,
         "folder": str(script_paths.files),
         "python": sys.executable if recipe is None else str(recipe.python),
@@ -172,6 +174,7 @@ def train_external(
             **settings,
             "working_directory": str(Path.cwd()),
             **({} if recipe is None else {"packages": recipe.packages}),
+            **({} if recorded is None else {"dataset": recorded}),
         },
         results=script_paths.results,
         folder=script_paths.files,

@@ -1,0 +1,115 @@
+"""Datasets of Minari: episodes on this machine's disk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rlexp.datasets.minari_files import KEY, MinariFiles, find_files
+from rlexp.errors import ConfigError, RecordError
+from rlexp.installation_way import install_command
+from rlexp.protocol.identity import Identity
+
+if TYPE_CHECKING:
+    import gymnasium
+
+PACKAGES = {"hdf5": ("minari", "h5py"), "arrow": ("minari", "pyarrow")}
+"""Packages that read the data, by its format."""
+EXTRA = "datasets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minari:
+    """A local dataset of Minari (Younis et al. 2024, https://minari.farama.org).
+
+    Its place is no part of a run's identity, and its content is.
+    """
+
+    identity: ClassVar = Identity("dataset", "minari", excluded=("id", "root"))
+
+    id: str
+    """Its id in the root folder, or the path of its folder or its file."""
+    root: str | None = None
+    """The folder with datasets; null: `MINARI_DATASETS_PATH`, or `~/.minari/datasets`."""
+    digest: str | None = None
+    """The sha256 of its content; null takes that of the content which is there now."""
+
+    def __post_init__(self) -> None:
+        """Compute the digest of the content.
+
+        Raises:
+            ConfigError: There is no such dataset.
+        """
+        # A digest comes from a recorded run, whose dataset may be on another machine.
+        if self.digest is None:
+            object.__setattr__(self, "digest", self.files().digest)
+
+    @property
+    def name(self) -> str:
+        """The name of the dataset, as it was given."""
+        return self.id
+
+    def files(self) -> MinariFiles:
+        """The files of the dataset.
+
+        Raises:
+            ConfigError: There is no such dataset.
+        """
+        return find_files(self.id, self.root)
+
+    def check_content(self) -> None:
+        """Refuse content that is missing or has changed.
+
+        Raises:
+            ConfigError: It is missing, it cannot be read, or a package is not installed.
+            RecordError: It has changed.
+        """
+        files = self.files()
+        kind = str(files.metadata.get("data_format"))
+        if kind not in PACKAGES:
+            known = " or ".join(PACKAGES)
+            raise ConfigError(
+                f"{KEY}={self.id} has the format {kind}, and only {known} can be read", key=KEY
+            )
+        missing = [name for name in PACKAGES[kind] if find_spec(name) is None]
+        if missing:
+            raise ConfigError(
+                f"{KEY}={self.id} needs {' and '.join(missing)}, which is not installed: "
+                f"{install_command(EXTRA)}",
+                code="missing_package",
+                key=KEY,
+                command=install_command(EXTRA),
+            )
+        if files.digest != self.digest:
+            raise RecordError(
+                f"the dataset {self.id} ({files.folder}) changed since the run was asked for, and its "
+                "content is part of what defines the run: put it back, or ask for the run under another "
+                "experiment=…"
+            )
+
+    def check_spaces(self, make: "Callable[[], gymnasium.Env[Any, Any]] | None") -> None:
+        """Read every episode, and compare the spaces with those of an environment.
+
+        Raises:
+            ConfigError: The content is damaged, or was recorded with other spaces.
+        """
+        from rlexp.datasets.episodes import check_against, read_episodes, read_spaces
+
+        files = self.files()
+        if make is not None:
+            environment = make()
+            check_against(
+                read_spaces(files), environment.observation_space, environment.action_space
+            )
+        for _ in read_episodes(files):
+            pass
+
+    def for_script(self) -> dict[str, Any]:
+        """The folder that `minari.MinariDataset` opens, the id, the digest and the reference scores."""
+        files = self.files()
+        return {
+            "id": str(files.metadata.get("dataset_id", self.id)),
+            "path": str(files.folder.absolute()),
+            "digest": self.digest,
+            "reference": files.reference,
+        }
