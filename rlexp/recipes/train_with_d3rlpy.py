@@ -6,6 +6,7 @@ imported here. Steps are gradient steps. `settings.algorithm` names the class; s
 """
 
 import io
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -232,7 +233,7 @@ def restore(learner: Any, generator: np.random.Generator, path: Path, step: int)
 def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
-    recorded = Recorded.read(run.configuration["dataset"]["path"])
+    recorded = Recorded.read(sys.argv[1])
     learner = untrained(run, recorded)
     generator = np.random.default_rng(run.configuration["seeds"]["actions"])
     saved = run.restored()
