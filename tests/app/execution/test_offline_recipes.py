@@ -22,7 +22,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_an_offline_recipe_without_a_dataset_is_refused(recipe: str, tmp_path: Path) -> None:
     """The message says how to choose a dataset, before a virtual environment is asked for."""
-    with pytest.raises(ConfigError, match=r"choose one with dataset=minari dataset\.id=") as caught:
+    with pytest.raises(
+        ConfigError, match=r"choose one with dataset=minari dataset\.id="
+    ) as caught:
         api.run(f"algorithm=recipe/{recipe}", "environment=pendulum", UNIT)
     assert "\n" not in str(caught.value)
     assert not [*tmp_path.glob("runs/*")]

@@ -31,7 +31,11 @@ FRONT = (
 )
 OFFLINE = (
     *("environment=pendulum", "environment.unit=gradient_steps", "dataset=minari"),
-    *("dataset.id=./recorded", "algorithm.settings.layers=[16]", "algorithm.settings.batch_size=16"),
+    *(
+        "dataset.id=./recorded",
+        "algorithm.settings.layers=[16]",
+        "algorithm.settings.batch_size=16",
+    ),
     "algorithm.settings.checkpoint_every=256",
 )
 RECIPES = {
@@ -60,7 +64,9 @@ RECIPES = {
         *("algorithm.settings.n_envs=4", "algorithm.settings.n_steps=64"),
         "algorithm.settings.checkpoint_every=256",
     ],
-    **{name: [*OFFLINE] for name in ("d3rlpy_cql", "d3rlpy_iql", "d3rlpy_td3_bc", "d3rlpy_rebrac")},
+    **{
+        name: [*OFFLINE] for name in ("d3rlpy_cql", "d3rlpy_iql", "d3rlpy_td3_bc", "d3rlpy_rebrac")
+    },
     "trl_rloo": [
         *("environment=external", "environment.name=letters", "environment.unit=tokens"),
         *("algorithm.settings.width=16", "algorithm.settings.checkpoint_every=256"),
