@@ -13,6 +13,7 @@ from annotated_types import Gt
 
 from rlexp.errors import ConfigError, RecordError, did_you_mean
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.units import Unit
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
@@ -38,7 +39,7 @@ class External:
     """
 
     identity: ClassVar = Identity(
-        "algorithm", "external", excluded=("continues", "hang_timeout", "example")
+        "algorithm", "external", excluded=("continues", "hang_timeout", "unit", "example")
     )
 
     policies: ClassVar[tuple[str, ...]] = ()
@@ -59,6 +60,8 @@ class External:
     """Packages of a virtual environment of the script's own (`sbx-rl==0.28.0`); null: none."""
     hang_timeout: Annotated[float, Gt(0)] | None = None
     """Seconds without a line after which the script is killed; null: `executor.hang_timeout`."""
+    unit: Unit | None = None
+    """Of a recipe: the unit in which the script counts its steps; `environment.unit` must be the same."""
     example: tuple[str, ...] = ()
     """Of a recipe: further words of a command that trains with it (`environment=cartpole`)."""
 

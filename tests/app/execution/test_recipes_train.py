@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
 from rlexp import api
@@ -26,6 +28,15 @@ SMALL = (
 FRONT = (
     *("environment=deep_sea_treasure", "environment.reference_point={treasure: 0, time: -101}"),
     *("budget.score=hypervolume", "algorithm.settings.steps_per_part=256"),
+)
+OFFLINE = (
+    *("environment=pendulum", "environment.unit=gradient_steps", "dataset=minari"),
+    *(
+        "dataset.id=./recorded",
+        "algorithm.settings.layers=[16]",
+        "algorithm.settings.batch_size=16",
+    ),
+    "algorithm.settings.checkpoint_every=256",
 )
 RECIPES = {
     "sbx_ppo": [
@@ -53,6 +64,9 @@ RECIPES = {
         *("algorithm.settings.n_envs=4", "algorithm.settings.n_steps=64"),
         "algorithm.settings.checkpoint_every=256",
     ],
+    **{
+        name: [*OFFLINE] for name in ("d3rlpy_cql", "d3rlpy_iql", "d3rlpy_td3_bc", "d3rlpy_rebrac")
+    },
     "trl_rloo": [
         *("environment=external", "environment.name=letters", "environment.unit=tokens"),
         *("algorithm.settings.width=16", "algorithm.settings.checkpoint_every=256"),
@@ -74,6 +88,8 @@ CONTINUING = tuple(name for name in RECIPES if not name.startswith("sbx"))
 def test_a_recipe_trains(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two seeds train, are evaluated during training and at the end, and differ."""
     monkeypatch.chdir(tmp_path)
+    if recipe.startswith("d3rlpy"):
+        record_pendulum(tmp_path / "recorded")
     install_recipe(recipe, Workspace.here())
     outcome = api.run(
         *(f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]),
@@ -96,6 +112,8 @@ def test_a_killed_recipe_ends_with_the_same_numbers(
 ) -> None:
     """After kill -9 behind a checkpoint, the same command continues and gives the same last line."""
     monkeypatch.chdir(tmp_path)
+    if recipe.startswith("d3rlpy"):
+        record_pendulum(tmp_path / "recorded")
     install_recipe(recipe, Workspace.here())
     words = [f"algorithm=recipe/{recipe}", *SMALL, *RECIPES[recipe]]
     words += ["budget.steps=2048", "seeds.test=1"]
@@ -109,6 +127,32 @@ def test_a_killed_recipe_ends_with_the_same_numbers(
     (whole,) = tmp_path.glob("runs/whole/*/attempts/1/results.jsonl")
     (killed,) = tmp_path.glob("runs/killed/*/attempts/2/results.jsonl")
     assert whole.read_text().splitlines()[-1] == killed.read_text().splitlines()[-1]
+
+
+def record_pendulum(folder: Path) -> None:
+    """Record two episodes of uniform actions as a dataset of Minari."""
+    storage_of = pytest.importorskip("minari.dataset.minari_storage").MinariStorage
+    buffer = pytest.importorskip("minari.data_collector.episode_buffer").EpisodeBuffer
+    environment = gymnasium.make("Pendulum-v1")
+    environment.action_space.seed(0)
+    folder.mkdir()
+    storage = storage_of.new(folder / "data", env_spec=environment.spec)
+    episodes = []
+    for number in range(2):
+        observations, steps = [environment.reset(seed=number)[0]], []
+        while not steps or not steps[-1][3]:
+            action = environment.action_space.sample()
+            observation, reward, terminated, truncated, _ = environment.step(action)
+            observations.append(observation)
+            steps.append((action, float(reward), terminated, truncated))
+        actions, rewards, ends, cuts = map(np.array, zip(*steps, strict=True))
+        episodes.append(
+            buffer(
+                id=number, observations=np.array(observations), actions=actions, rewards=rewards,
+                terminations=ends, truncations=cuts, infos={},
+            )
+        )  # fmt: skip
+    storage.update_episodes(episodes)
 
 
 def kill_after_a_checkpoint(words: Sequence[str], folder: Path) -> None:

@@ -136,8 +136,9 @@ def check_compatibility(
             _check_batch(configuration, "a training script")
             refuse_replay_of_script(configuration)
             check_declarations(configuration)
-            check_external(configuration, workspace, checked)
+            # First, because the packages of a recipe take minutes to install.
             check_dataset(configuration, workspace, checked, call_in_subprocess)
+            check_external(configuration, workspace, checked)
             refuse_callbacks(
                 configuration, "a training script", "rlexp is not called between its steps"
             )

@@ -1,9 +1,9 @@
-"""The check that only training scripts have units of their own, vectors of returns and fronts of policies."""
+"""Checks of what training scripts have alone: units of their own, vectors of returns and fronts of policies."""
 
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.measures import SCORE_RULES
-from rlexp.protocol.units import UNIT
+from rlexp.protocol.units import UNIT, unit_text
 from rlexp.protocol.vector_scores import HYPERVOLUME, REFERENCE_POINT, RETURN_OF, VectorScores
 
 DECLARATIONS = {
@@ -30,11 +30,12 @@ def refuse_declarations(configuration: Configuration) -> None:
 
 
 def check_declarations(configuration: Configuration) -> None:
-    """Refuse a score that a front of policies does not have.
+    """Refuse another unit than that of a recipe, and a score that a front of policies does not have.
 
     Raises:
-        ConfigError: The score is a rule about returns, or no measure of the front.
+        ConfigError: The unit is another one; or the score is a rule about returns, or no measure of the front.
     """
+    _check_unit(configuration)
     declared, score = VectorScores.of(configuration.environment), configuration.budget.score
     if declared.reference_point is None or score not in SCORE_RULES:
         return
@@ -43,3 +44,14 @@ def check_declarations(configuration: Configuration) -> None:
         f"(environment.{REFERENCE_POINT}) has none: budget.score={HYPERVOLUME}",
         key="budget.score",
     )
+
+
+def _check_unit(configuration: Configuration) -> None:
+    """Refuse another unit than the one in which a recipe counts, which every table would name wrongly."""
+    unit = configuration.algorithm.get(UNIT)
+    if unit is not None and configuration.unit != unit:
+        raise ConfigError(
+            f"algorithm={configuration.algorithm['name']} counts {unit_text(unit)}, and budgets are in "
+            f"{unit_text(configuration.unit)}: add environment.{UNIT}={unit}",
+            key=f"environment.{UNIT}",
+        )
