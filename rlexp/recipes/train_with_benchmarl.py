@@ -46,6 +46,14 @@ def experiment_of(run: Trainer) -> Experiment:
     return Experiment(task_of(run), algorithm, networks[0], run.seed, config, networks[1])
 
 
+def check_team(run: Trainer) -> None:
+    """Refuse a run without a declared return, before anything trains."""
+    if run.configuration["environment"].get("return_of") is None:
+        raise SystemExit(
+            "this recipe reports the returns of a team and of its agents: environment.return_of=team"
+        )
+
+
 def task_of(run: Trainer) -> Any:
     """The task of the run with its arguments, as BenchMARL knows it."""
     if run.task not in task_config_registry:
@@ -139,6 +147,7 @@ def restore(experiment: Experiment, path: Path) -> None:
 def main() -> None:
     """Train and evaluate the run, batch by batch."""
     run = Trainer.of_run()
+    check_team(run)
     torch.set_num_threads(run.configuration["compute"]["threads"])
     experiment = experiment_of(run)
     close, experiment.close = experiment.close, lambda: None

@@ -65,6 +65,11 @@ class Learner:
 
     def __init__(self, run: Trainer) -> None:
         self.settings = run.settings
+        if run.task not in jaxmarl.registered_envs:
+            raise SystemExit(
+                f"JaxMARL has no task {run.task}: environment=external "
+                f"environment.name=MPE_simple_spread_v3 (there are: {', '.join(jaxmarl.registered_envs)})"
+            )
         self.environment = jaxmarl.make(run.task, **run.configuration["environment"]["arguments"])
         self.agents = list(self.environment.agents)
         spaces = {str(vars(self.environment.action_space(agent))) for agent in self.agents}
@@ -199,6 +204,14 @@ class Learner:
         return jax.vmap(episode)(jax.random.split(jax.random.key(seed), episodes))
 
 
+def check_team(run: Trainer) -> None:
+    """Refuse a run without a declared return, before anything trains."""
+    if run.configuration["environment"].get("return_of") is None:
+        raise SystemExit(
+            "this recipe reports the returns of a team and of its agents: environment.return_of=team"
+        )
+
+
 def log_likelihood(logits: Any, actions: Any) -> Any:
     """The logarithm of the probability of each action."""
     return jnp.take_along_axis(jax.nn.log_softmax(logits), actions[:, None], axis=1)[:, 0]
@@ -224,6 +237,7 @@ def save(state: Any, path: Path) -> None:
 def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
+    check_team(run)
     learner = Learner(run)
     saved = run.restored()
     if saved:

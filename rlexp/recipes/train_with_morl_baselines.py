@@ -27,6 +27,15 @@ OF_TRAINING = ("algorithm", "steps_per_part", "evaluation_weights")
 Act = Callable[[Any], Any]
 
 
+def check(run: Trainer) -> None:
+    """Refuse a task without a vector reward or without a reference point, before anything trains."""
+    if run.configuration["environment"].get("reference_point") is None:
+        raise SystemExit(
+            "this recipe learns a front of policies on a task of MO-Gymnasium: environment=deep_sea_treasure "
+            "'environment.reference_point={treasure: 0, time: -50}' budget.score=hypervolume"
+        )
+
+
 def make(run: Trainer) -> Any:
     """An environment of the run's task, with a vector reward."""
     task = run.configuration["environment"]
@@ -126,6 +135,7 @@ def restored(path: Path) -> Any:
 def main() -> None:
     """Train and evaluate the run, in parts that begin with a new episode."""
     run = Trainer.of_run()
+    check(run)
     settings = dict(run.settings)
     weights, part = settings["evaluation_weights"], settings["steps_per_part"]
     saved = run.restored()

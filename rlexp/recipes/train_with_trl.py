@@ -141,6 +141,8 @@ def evaluate(run: Trainer, model: Any, tokenizer: Any, step: int, *, final: bool
 def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
+    if run.configuration["environment"].get("unit") != "tokens":
+        raise SystemExit("steps of this recipe are tokens: environment.unit=tokens")
     saved = run.restored()
     kind, configuration = METHODS[run.settings["algorithm"]]
     tokenizer = tokenizer_of(run.settings["letters"])

@@ -145,7 +145,7 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
         ),
         (
             ["algorithm=ppoo"],
-            "no algorithm=ppoo; did you mean 'ppo'? (there are: compiled_ppo, crossq,",
+            "no algorithm=ppoo; did you mean 'ppo'? (there are: compiled_ppo,",
         ),
         (["environment=cartpol"], "no environment=cartpol; did you mean 'cartpole'?"),
         (

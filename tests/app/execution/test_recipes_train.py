@@ -55,7 +55,7 @@ RECIPES = {
         *("environment=external", "environment.name=vmas/balance", "environment.return_of=team"),
         *("algorithm.settings.layers=[16]", "algorithm.settings.on_policy_minibatch_size=128"),
         "algorithm.settings.on_policy_collected_frames_per_batch=256",
-        *("algorithm.settings.on_policy_n_envs_per_worker=4",),
+        "algorithm.settings.on_policy_n_envs_per_worker=4",
         "algorithm.settings.on_policy_n_minibatch_iters=2",
     ],
     "jaxmarl_ippo": [
@@ -70,7 +70,7 @@ RECIPES = {
     "trl_rloo": [
         *("environment=external", "environment.name=letters", "environment.unit=tokens"),
         *("algorithm.settings.width=16", "algorithm.settings.checkpoint_every=256"),
-        *("algorithm.settings.per_device_train_batch_size=16"),
+        "algorithm.settings.per_device_train_batch_size=16",
     ],
 }
 """The words with which each recipe trains for a moment."""
