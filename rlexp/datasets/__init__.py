@@ -1,10 +1,15 @@
 """Datasets: plug-ins that provide recorded experience, from which a training starts."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from rlexp.datasets.recorded import Episode
+
+Use = Literal["warm_start", "mix"]
+"""What becomes of the data after the offline stage: it is dropped, or it is mixed into minibatches."""
 
 
 class Dataset(Protocol):
@@ -17,6 +22,29 @@ class Dataset(Protocol):
     @property
     def name(self) -> str:
         """The name of the dataset, as it was given."""
+        ...
+
+    @property
+    def use(self) -> Use:
+        """What becomes of the data after the offline stage."""
+        ...
+
+    @property
+    def offline_steps(self) -> int:
+        """Gradient steps on the data before any environment step."""
+        ...
+
+    @property
+    def of_test_seeds(self) -> bool:
+        """Whether policies of test seeds have recorded it, so that it must not serve a choice."""
+        ...
+
+    def episodes(self) -> "Iterator[Episode]":
+        """Yield every episode, in its order.
+
+        Raises:
+            ConfigError: The content is damaged.
+        """
         ...
 
     def check_content(self) -> None:

@@ -1,17 +1,22 @@
 """Datasets of Minari: episodes on this machine's disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from rlexp.datasets.minari_files import KEY, MinariFiles, find_files
+from annotated_types import Ge
+
+from rlexp.datasets import Use
+from rlexp.datasets.minari_files import KEY, ORIGIN, MinariFiles, find_files
 from rlexp.errors import ConfigError, RecordError
 from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
 
 if TYPE_CHECKING:
     import gymnasium
+
+    from rlexp.datasets.recorded import Episode
 
 PACKAGES = {"hdf5": ("minari", "h5py"), "arrow": ("minari", "pyarrow")}
 """Packages that read the data, by its format."""
@@ -31,6 +36,10 @@ class Minari:
     """Its id in the root folder, or the path of its folder or its file."""
     root: str | None = None
     """The folder with datasets; null: `MINARI_DATASETS_PATH`, or `~/.minari/datasets`."""
+    use: Use = "warm_start"
+    """After the offline steps: `warm_start` drops the data, `mix` keeps it for minibatches."""
+    offline_steps: Annotated[int, Ge(0)] = 10_000
+    """Gradient steps on the data before any environment step."""
     digest: str | None = None
     """The sha256 of its content; null takes that of the content which is there now."""
 
@@ -56,6 +65,23 @@ class Minari:
             ConfigError: There is no such dataset.
         """
         return find_files(self.id, self.root)
+
+    @property
+    def of_test_seeds(self) -> bool:
+        """Whether policies of test seeds have recorded it, so that it must not serve a choice."""
+        origin = self.files().metadata.get(ORIGIN)
+        policies = origin.get("policies", []) if isinstance(origin, Mapping) else []
+        return any(isinstance(each, Mapping) and each.get("phase") == "test" for each in policies)
+
+    def episodes(self) -> "Iterator[Episode]":
+        """Yield every episode, in its order.
+
+        Raises:
+            ConfigError: The content is damaged.
+        """
+        from rlexp.datasets.episodes import read_episodes
+
+        return read_episodes(self.files())
 
     def check_content(self) -> None:
         """Refuse content that is missing or has changed.

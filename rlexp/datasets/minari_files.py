@@ -22,6 +22,8 @@ DEFINING = ("data_format", "observation_space", "action_space", "total_episodes"
 """Entries of the metadata that say what the numbers in the files mean."""
 MOST_SEEN = 2000
 """Most folders that are searched for datasets to name in a message."""
+ORIGIN = "rlexp"
+"""Entry of the metadata that says which runs, seeds and phases a dataset comes from."""
 KEY = "dataset.id"
 
 

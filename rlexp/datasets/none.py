@@ -14,3 +14,5 @@ class NoDataset:
     """
 
     identity: ClassVar = Identity("dataset", "none")
+
+    of_test_seeds: ClassVar[bool] = False

@@ -27,7 +27,8 @@ class PriorData(LibraryBuffer):
     identity: ClassVar = Identity("replay", "prior_data")
 
     source: str
-    """Run (`EXPERIMENT/RUN`) whose replay buffer is the prior data; records hold its digest."""
+    """`dataset` for the dataset of the run, or a run (`EXPERIMENT/RUN`) whose replay buffer is the prior
+    data; records hold its digest."""
     share: Annotated[float, Interval(gt=0, lt=1)]
     """Share of the prior data in each minibatch."""
 

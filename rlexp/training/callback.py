@@ -13,6 +13,7 @@ from rlexp.records.events import Measured
 from rlexp.training import Listener
 from rlexp.training.acting.callbacks import ActingCallbacks
 from rlexp.training.checkpointing import CheckpointScheduler
+from rlexp.training.offline_stage import OfflineStage
 from rlexp.training.parameters import all_finite, diverged_loss
 from rlexp.training.snapshot import Restored
 from rlexp.training.stopping import (
@@ -79,8 +80,10 @@ class Recorder(BaseCallback):
         restored: Restored | None,
         changing: Sequence[Changing],
         acting: ActingCallbacks | None = None,
+        offline: OfflineStage | None = None,
     ) -> None:
         super().__init__()
+        self._offline = offline
         self._listener = listener
         self._budget = budget
         self._evaluate = evaluate
@@ -124,6 +127,8 @@ class Recorder(BaseCallback):
             self._scheduler.rollout_starts(self.num_timesteps)
             if self._scheduler.asked_at is not None:
                 self._heartbeat_and_check_stop()
+        if self._offline is not None:
+            self._train_offline(self._offline)
         if self._threshold.is_reached(self.model):
             raise ThresholdReached
         # Last: a restored learner has the values of the moment of its checkpoint.
@@ -133,6 +138,21 @@ class Recorder(BaseCallback):
         self._rollouts += 1
         if calls >= LONG_ROLLOUT or self._rollouts % CHECK_EVERY == 0:
             self.check_numbers()
+
+    def _train_offline(self, stage: OfflineStage) -> None:
+        """Take the gradient steps on recorded experience that come before the first step."""
+
+        def between(done: int) -> None:
+            self._scheduler.offline_steps_taken(done)
+            self._heartbeat_and_check_stop()
+
+        def report(metrics: dict[str, float]) -> None:
+            self.check_numbers()
+            event = Measured(time=self._listener.now(), step=self.num_timesteps, metrics=metrics)
+            self._listener.emit(event)
+
+        stage.train(self.model, between, report)
+        self._offline = None
 
     @property
     def _in_chunks(self) -> bool:

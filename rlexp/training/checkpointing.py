@@ -43,6 +43,8 @@ class CheckpointScheduler:
     published: int = 0
     """The step of the last checkpoint."""
     published_at: float = 0.0
+    offline_published: int = 0
+    """Gradient steps of the offline stage at its last checkpoint."""
     taken_at: float = 0.0
     pause: float = MINIMUM_SPACING
     newest: Snapshot | None = field(default=None, repr=False)
@@ -77,6 +79,27 @@ class CheckpointScheduler:
             self.newest, self.pause = None, math.inf
             # Count the attempt as published, so that it is not repeated at every rollout.
             self.published, self.published_at = step, now
+
+    def offline_steps_taken(self, done: int) -> None:
+        """Copy and publish the training between two gradient steps of its offline stage, if that is due.
+
+        All these checkpoints are of step 0; each replaces the one before it.
+
+        Args:
+            done: Gradient steps of the stage so far.
+
+        Raises:
+            OSError: The checkpoint cannot be written.
+        """
+        now, every = self.listener.elapsed(), self.budget.checkpoint_every
+        minutes, request = self.budget.checkpoint_minutes, self.listener.stopping()
+        due = every is not None and done // every > self.offline_published // every
+        due = due or (minutes is not None and now - self.published_at >= 60 * minutes)
+        if due or (request is not None and request.ending is Ending.INTERRUPTED):
+            self.newest = self.take()
+            self.taken_at = self.listener.elapsed()
+            self._publish()
+            self.offline_published = done
 
     def _can_be_extended(self) -> bool:
         """Whether another run can continue from the newest copy; prints what is in the way."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from gymnasium.spaces import Dict
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -28,7 +29,9 @@ from rlexp.replay import Replay, TakesPriorData
 from rlexp.training.acting.callbacks import ActingCallbacks, Callback
 from rlexp.training.entering_experience import EnteringExperience, ReadExperience
 from rlexp.training.lean.registry import CLASSIC_CONTROL
+from rlexp.training.learner_state import buffer_of
 from rlexp.training.network_changes import ChangingNetworks
+from rlexp.training.offline_stage import OfflineStage, buffer_with, transitions_of
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
 
@@ -87,6 +90,19 @@ class Training:
     def acting_callbacks(self) -> ActingCallbacks:
         """New callbacks that act in this training."""
         return ActingCallbacks(self.callbacks, self.budget.steps, self.streams.policy)
+
+    def offline_stage(self) -> OfflineStage:
+        """The gradient steps on recorded experience with which this training begins."""
+        steps = 0 if self.dataset is None else self.dataset.offline_steps
+        return OfflineStage(steps, self._recorded_experience)
+
+    def _recorded_experience(self, model: BaseAlgorithm) -> ReplayBuffer:
+        """The buffer of the offline stage: that which is mixed in later, or one for this stage alone."""
+        assert self.dataset is not None
+        kept: ReplayBuffer | None = getattr(buffer_of(model), "prior", None)
+        if kept is not None:
+            return kept
+        return buffer_with(transitions_of(self.dataset.episodes(), model), model)
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.
@@ -150,8 +166,12 @@ class Training:
         replay: object = self.replay
         if self.replay is not None:
             self.replay.attach(model, begins=self._schedules_begin)
-        if self.prior is not None and isinstance(replay, TakesPriorData):
+        if not isinstance(replay, TakesPriorData):
+            return
+        if self.prior is not None:
             replay.feed(model, self.prior)
+        elif self.dataset is not None and self.dataset.use == "mix":
+            replay.feed(model, transitions_of(self.dataset.episodes(), model))
 
     @property
     def _schedules_begin(self) -> float:

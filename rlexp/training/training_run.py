@@ -159,6 +159,7 @@ class TrainingRun:
         self.evaluator: Evaluator | None = None
         self.evaluations: list[Evaluated] = []
         self.acting = training.acting_callbacks()
+        self.offline = training.offline_stage()
         self.acted: dict[str, int] | None = None
         self.early_end: str | None = None
         """Why a completed training is shorter than its budget."""
@@ -199,6 +200,7 @@ class TrainingRun:
                 self.training.scheduled_values(),
             ),
             acting=self.acting,
+            offline=self.offline,
         )
         # `reset_num_timesteps=False` adds to the steps so far, so only the rest is requested.
         left = budget.steps - model.num_timesteps
@@ -218,7 +220,8 @@ class TrainingRun:
         # The recorder comes first: it copies the training before callbacks change it.
         together = CallbackList([recorder, self.acting]) if self.acting else recorder
         try:
-            self.model.learn(steps, callback=together, reset_num_timesteps=anew)
+            with self.offline.acting_from_the_start(self.model):
+                self.model.learn(steps, callback=together, reset_num_timesteps=anew)
         except ThresholdReached:
             self.acting.on_training_end()
             threshold = self.training.budget.stop_at

@@ -11,6 +11,7 @@ from rlexp.protocol.identity import Identity
 FAMILIES = {
     "agent": "agents",
     "algorithm": "algorithms",
+    "dataset": "datasets",
     "environment": "environments",
     "callback": "callbacks",
     "component": "components",

@@ -21,6 +21,7 @@ SOURCES = {
     "environment/gymnasium.yaml": "environment.",
     "executor/local.yaml": "executor.",
     **{f"replay/{path.name}": "replay." for path in (ROOT / "conf" / "replay").glob("*.yaml")},
+    "dataset/minari.yaml": "dataset.",
     "report.yaml": "",
 }
 GROUPS = (
@@ -28,6 +29,7 @@ GROUPS = (
     "algorithm",
     "callback",
     "component",
+    "dataset",
     "environment",
     "executor",
     "metric",
@@ -120,6 +122,7 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
         ("benchmark", ["benchmarks", "components", "curricula", "configuration"]),
         ("callback", ["callbacks"]),
         ("component", ["components", "contexts"]),
+        ("dataset", ["datasets"]),
         ("environment", ["configuration", "environments", "contexts"]),
         ("metric", ["statistics"]),
         ("replay", ["replay"]),

@@ -21,6 +21,7 @@ from rlexp.store.layout import RunPaths
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 
 if TYPE_CHECKING:
+    from rlexp.training.episode_recording import WithRecording
     from rlexp.training.evaluate import Episodes
     from rlexp.training.parts import Training
     from rlexp.training.restore import Learner
@@ -176,16 +177,25 @@ class Player:
     draw: int
     deterministic: bool
 
-    def play(self, episodes: int, observer: Observer) -> "Episodes":
-        """Play episodes and return their returns and lengths."""
+    def play(
+        self, episodes: int, observer: Observer, recorded: "WithRecording | None" = None
+    ) -> "Episodes":
+        """Play episodes and return their returns and lengths.
+
+        Args:
+            episodes: How many.
+            observer: Receives notes of progress.
+            recorded: The task with environments that are recorded; None records nothing.
+        """
         from rlexp.training.evaluate import Evaluator
         from rlexp.training.lean.learner import shortcuts_of
 
         streams, shortcuts = self.training.streams, self.training.shortcuts
         evaluator = Evaluator(
-            self.training.environment,
+            recorded or self.training.environment,
             EVALUATION_ENVIRONMENTS,
-            at_once=CLASSIC_CONTROL in shortcuts,
+            # Environments that are stepped at once are not recorded; they change no number.
+            at_once=CLASSIC_CONTROL in shortcuts and recorded is None,
         )
         with closing(evaluator), shortcuts_of(self.model, shortcuts):
             return evaluator.evaluate(

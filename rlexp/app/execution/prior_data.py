@@ -29,6 +29,8 @@ PRIOR_DATA = "prior_data"
 """The name of the replay with prior data."""
 SOURCE = "source"
 """Its setting that names a source; in records, the digest of the transitions."""
+DATASET = "dataset"
+"""The source that stands for the dataset of the run."""
 KEY = f"replay.{SOURCE}"
 
 
@@ -54,8 +56,11 @@ Source = Callable[[str, Workspace], SourcedTransitions]
 
 
 def prior_source(part: Mapping[str, Any] | None) -> str | None:
-    """The source that the settings of a replay name, or in records the digest; None without one."""
-    if part is None or short_name(part) != PRIOR_DATA:
+    """The source that the settings of a replay name, or in records the digest.
+
+    None without one, and for the dataset of the run, whose digest is in its own settings.
+    """
+    if part is None or short_name(part) != PRIOR_DATA or part[SOURCE] == DATASET:
         return None
     return str(part[SOURCE])
 

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
+from rlexp.app.execution.checks.dataset_checks import refuse_test_seeds
 from rlexp.app.execution.prior_data import SourcedTransitions, with_prior_data
 from rlexp.app.execution.starting_policy import TrainedPolicy, with_policies
 from rlexp.app.reading.imported import refuse_imported
@@ -110,6 +111,8 @@ def read_request(overrides: Sequence[str], workspace: Workspace) -> RunRequest:
     configurations, policies = with_policies(
         tuple(item.configuration for item in planned), phase, workspace
     )
+    for item in planned:
+        refuse_test_seeds(item.parts.dataset, phase)
     configurations, sourced = with_prior_data(configurations, phase, workspace)
     built = {c.fingerprint: item.parts for c, item in zip(configurations, planned, strict=True)}
     if any(composition.variant is not None for composition in composed):

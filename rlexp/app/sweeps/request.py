@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rlexp.app.execution.checks.callback_checks import refuse_searched
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.dataset_checks import refuse_test_seeds
 from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.extension import check_replay
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
@@ -476,6 +477,7 @@ def _sweep_of(
     first = tasks[0]
     request, root, parts = first.request, first.settings, first.parts
     _refuse_prior_data(request, first.configuration)
+    _refuse_datasets(request, parts.dataset)
     configurations = tuple(task.configuration for task in tasks)
     _refuse_policies(request, first.configuration)
     population = check_population(tasks, workspace)
@@ -593,6 +595,22 @@ def _refuse_prior_data(request: SweepRequest, configuration: Configuration) -> N
             "choice: choose another replay, and use prior data with 'rlexp run'",
             key="replay",
         )
+
+
+def _refuse_datasets(request: SweepRequest, dataset: Any) -> None:
+    """Refuse a dataset that policies of test seeds have recorded, and a search among datasets.
+
+    Raises:
+        ConfigError: A dataset is searched, or comes from test seeds.
+    """
+    places = {f"dataset.{name}" for name in ("id", "root", "digest")}
+    if searched := [p.key for p in request.space.parameters if p.key in places]:
+        raise ConfigError(
+            f"{searched[0]} cannot be searched: choose one dataset for the sweep, and compare datasets with "
+            "'rlexp run dataset.id=FIRST,SECOND'",
+            key=searched[0],
+        )
+    refuse_test_seeds(dataset, Phase.TUNING)
 
 
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:

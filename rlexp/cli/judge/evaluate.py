@@ -33,6 +33,10 @@ def evaluate(
     ] = None,
     video: Annotated[int, typer.Option("--video", min=0, help="Number of videos.")] = 0,
     output: Annotated[str | None, typer.Option("--output", help="Folder for videos.")] = None,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", help="Id of a Minari dataset to write the episodes into."),
+    ] = None,
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
@@ -50,6 +54,7 @@ def evaluate(
         checkpoint=checkpoint,
         video=video,
         output=output,
+        record=record,
     )
     console = console_for(as_json=as_json)
     evaluation = use_case(
@@ -84,6 +89,8 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     )
     for film in evaluation.videos:
         yield f"  {film.file}: return {format_score(film.episode_return)} in {film.length:,} steps"
+    if evaluation.dataset is not None:
+        yield f"  recorded as the dataset {evaluation.dataset}: dataset=minari dataset.id={evaluation.dataset}"
     yield from next_lines(evaluation.next)
 
 

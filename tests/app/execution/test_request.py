@@ -50,7 +50,9 @@ def test_an_older_config_file_of_a_study_is_read(folder: Path) -> None:
     """A study's conf/config.yaml without callback and replay gives runs without both."""
     packaged = (packaged_root() / "conf/config.yaml").read_text().splitlines(keepends=True)
     older = "".join(
-        x for x in packaged if x.strip() not in {"- callback: none", "- replay: uniform"}
+        x
+        for x in packaged
+        if x.strip() not in {"- callback: none", "- replay: uniform", "- dataset: none"}
     )
     assert len(older) < len("".join(packaged))
     default = request(folder).experiment.configurations

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
@@ -23,6 +23,8 @@ from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.reading.provenance import settings_of
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
+from rlexp.datasets.minari_files import ORIGIN
+from rlexp.datasets.writing import new_folder, write_dataset
 from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import LEAN
 from rlexp.protocol.identity import short_name
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rlexp.app.evaluation.playback import Player
+    from rlexp.training.evaluate import Episodes
 
 PLAYED_POLICY = ("run", "algorithm", "task", "step", "draw", "deterministic")
 """The columns that name the policy, in a data frame of its episodes."""
@@ -55,6 +58,7 @@ class EvaluationRequest:
         checkpoint: The step of a checkpoint; None is the final policy.
         video: Number of episodes to film.
         output: The folder for videos; None is `videos/RUN`.
+        record: The id of a Minari dataset that the episodes become; None records none.
     """
 
     episodes: int = 100
@@ -63,6 +67,7 @@ class EvaluationRequest:
     checkpoint: int | None = None
     video: int = 0
     output: str | None = None
+    record: str | None = None
 
     def command(self, run: str, draw: int, allowed: Sequence[str]) -> list[str]:
         """The command that plays the same policy with the seed set `draw`."""
@@ -97,6 +102,7 @@ class PolicyEvaluation(Displayed):
         returns: The undiscounted return of each episode, in the task's original reward.
         lengths: The length of each episode, in environment steps.
         videos: The videos.
+        dataset: The id of the Minari dataset that the episodes became; null without one.
         problem: Why a video could not be made; null if there was no problem. The episodes were
             played in either case.
         next: Suggested next commands.
@@ -120,6 +126,7 @@ class PolicyEvaluation(Displayed):
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     videos: tuple[FilmedEpisode, ...]
+    dataset: str | None
     problem: str | None
     next: tuple[NextCommand, ...]
 
@@ -145,6 +152,8 @@ def evaluate(
     """
     _check_numbers(request)
     _check_draw(request)
+    if request.record is not None:
+        new_folder(request.record)
     paths = _find(run_name, workspace)
     record = read_run(paths).record
     refuse_imported_run(record.spec)
@@ -206,7 +215,7 @@ def _play(
         allowed=workspace.allowed,
         lean=lean,
     )
-    played = player.play(request.episodes, observer)
+    played = _play_and_record(player, policy, request, observer, name)
     films, problem = _film(player, policy, request, _stem(workspace, policy, request), ending)
     more = request.command(name, request.draw + 1, workspace.allowed)
     environment = player.training.environment
@@ -227,6 +236,7 @@ def _play(
         returns=tuple(played.returns),
         lengths=tuple(played.lengths),
         videos=tuple(films),
+        dataset=request.record,
         problem=problem,
         next=(NextCommand(why="play episodes with other seeds", command=shlex.join(more)),),
     )
@@ -278,6 +288,37 @@ def _check_draw(request: EvaluationRequest) -> None:
             key="--draw",
             allowed=[f"0 … {last}"],
         )
+
+
+def _play_and_record(
+    player: "Player", policy: Policy, request: EvaluationRequest, observer: Observer, run: str
+) -> "Episodes":
+    """Play the episodes, and write them as a dataset where that was asked for."""
+    if request.record is None:
+        return player.play(request.episodes, observer)
+    from rlexp.environments import Stage
+    from rlexp.environments.composed import at_stage
+    from rlexp.training.episode_recording import WithRecording
+
+    recorded = WithRecording(at_stage(player.training.environment, Stage.EVALUATION))
+    played = player.play(request.episodes, observer, recorded)
+    spec = policy.spec
+    origin = {
+        "run": run,
+        "id": spec.id,
+        "phase": str(spec.phase),
+        "seed": spec.seed,
+        "step": policy.step,
+        "weights": policy.weights,
+        "draw": player.draw,
+        "deterministic": player.deterministic,
+    }
+    metadata = {"algorithm_name": short_name(spec.algorithm), ORIGIN: {"policies": [origin]}}
+    # Made again: the environments that were played have wrappers of the evaluation.
+    with closing(recorded.environment.make()) as bare:
+        folder = new_folder(request.record)
+        write_dataset(folder, request.record, recorded.episodes(), bare, metadata)
+    return played
 
 
 def _prepare_films() -> str:

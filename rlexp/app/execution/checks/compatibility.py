@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlexp.agents.networks import network_schedules
 from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.execution.checks.callback_checks import check_callbacks, refuse_callbacks
-from rlexp.app.execution.checks.dataset_checks import check_dataset, refuse_dataset_of_library
+from rlexp.app.execution.checks.dataset_checks import check_dataset, check_learner
 from rlexp.app.execution.checks.replay_checks import check_algorithm, refuse_replay_of_script
 from rlexp.app.execution.checks.score_measures import (
     check_reported,
@@ -160,7 +160,8 @@ def check_compatibility(
         _check_rollout(configuration)
         check_callbacks(configuration, built.algorithm, workspace)
         _check_replay(configuration, built, spaces[key], checked)
-        refuse_dataset_of_library(configuration)
+        check_learner(configuration, built.algorithm, spaces[key].observation)
+        check_dataset(configuration, workspace, checked, call_in_subprocess)
         if uncertain := uncertain_measures(configuration, built.environment, objectives):
             spaces[key] = _with_measures(spaces[key], configuration.task, built.environment)
             check_reported(uncertain, spaces[key].measures, configuration.task)
