@@ -139,7 +139,8 @@ def record_pendulum(folder: Path) -> None:
     storage = storage_of.new(folder / "data", env_spec=environment.spec)
     episodes = []
     for number in range(2):
-        observations, steps = [environment.reset(seed=number)[0]], []
+        observations = [environment.reset(seed=number)[0]]
+        steps: list[tuple[Any, ...]] = []
         while not steps or not steps[-1][3]:
             action = environment.action_space.sample()
             observation, reward, terminated, truncated, _ = environment.step(action)
