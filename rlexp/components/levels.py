@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 from annotated_types import Interval
+from numpy.typing import NDArray
 
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
@@ -67,6 +69,17 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._drawn = drawn
         self._position, self._stride = 0, 1
         self._level = levels.start
+        self._planned: int | None = None
+        self.level_low, self.level_high = np.array([levels[0]]), np.array([levels[-1]])
+        """The first and the last level; shape: 1."""
+
+    def plan_level(self, level: NDArray[np.float64]) -> None:
+        """Set the level of the next reset (shape: 1)."""
+        self._planned = int(level[0])
+
+    def as_level(self, level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the nearest level (shape: 1)."""
+        return np.clip(np.rint(level), self.level_low, self.level_high)
 
     def deal(self, position: int, of: int) -> None:
         """Play every `of`-th level, from `position` on."""
@@ -100,6 +113,9 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
     def _next(self) -> int:
+        if self._planned is not None:
+            level, self._planned = self._planned, None
+            return level
         if self._drawn:
             return self._levels[int(self.np_random.integers(len(self._levels)))]
         level = self._levels[self._position % len(self._levels)]

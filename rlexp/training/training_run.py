@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import CallbackList
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
@@ -48,7 +48,7 @@ from rlexp.training.stopping import (
     heartbeat_and_check_stop,
 )
 from rlexp.training.subprocess_vec_env import EnvironmentDied
-from rlexp.training.taught_vector import taught_vector
+from rlexp.training.taught_vector import TellingRollouts, taught_vector
 from rlexp.training.vectorise import write_statistics
 
 LAST_PART = 0.1
@@ -218,7 +218,11 @@ class TrainingRun:
         """Train for the rest of the budget, or until a threshold or a callback ends the training."""
         assert self.model is not None
         # The recorder comes first: it copies the training before callbacks change it.
-        together = CallbackList([recorder, self.acting]) if self.acting else recorder
+        further: list[BaseCallback] = [self.acting] if self.acting else []
+        taught = taught_vector(self.model.env)
+        if taught is not None and taught.hears_rollouts:
+            further.insert(0, TellingRollouts(taught))
+        together = CallbackList([recorder, *further]) if further else recorder
         try:
             self.model.learn(steps, callback=together, reset_num_timesteps=anew)
         except ThresholdReached:

@@ -50,6 +50,30 @@ def test_weights_are_the_same_after_a_kill(
     assert end.acted == continued_end.acted
 
 
+LEVELS = (
+    *("environment=taxi", "component=levels", "environment.name=Taxi-v4-levels", "teacher=plr"),
+    *("environment.max_episode_steps=20", "algorithm.n_steps=64", "environment.vector.count=2"),
+    *("environment.components.levels.training=6", "budget.steps=512", "budget.final_episodes=2"),
+    "budget.evaluation_every=null",
+)
+
+
+@pytest.mark.parametrize("further", [(), (PROCESSES,), ("algorithm=a2c",)], ids=str)
+def test_replay_of_levels_goes_on(further: tuple[str, ...], tmp_path: Path) -> None:
+    """Levels are played again by their scores, and a run goes on with the scores of its checkpoint."""
+    score = "environment.components.teacher.score=max_mc"
+    control, end = shared_training(*LEVELS, *further, score, checkpoint_every=250)
+    assert end.weights is not None, end
+    assert end.acted is not None
+    assert end.acted["teacher"] > 0
+    checkpoint = control.saved_checkpoint(0)
+
+    listener, rest = run_training(tmp_path, *LEVELS, *further, score, checkpoints=[checkpoint])
+
+    assert [Continued] == [type(e) for e in listener.events if isinstance(e, Continued | Refused)]
+    assert (end.weights, end.acted) == (rest.weights, rest.acted)
+
+
 def test_processes_do_not_change_what_is_learnt() -> None:
     """A teacher hears the same of environments in one process and in several."""
     words = (*WORDS, "teacher=success_rate", *CASES["success_rate"], "environment.vector.count=2")
