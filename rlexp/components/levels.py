@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
+from rlexp.environments.task_bins import TaskBins
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 MOST = 2**30
 """Largest number of levels of a set, so that all seeds stay below 2**32."""
+MOST_COUNTED = 100_000
+"""Largest number of training levels whose episodes are counted."""
+LEVEL = "context/level"
+"""The measure that reports the level of an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,13 @@ class Levels:
     def splits(self) -> bool:
         """True: evaluations play levels that training never sees."""
         return True
+
+    def task_bins(self) -> dict[str, TaskBins]:
+        """A bin for each training level, all as likely: they stand for the levels of the task."""
+        if self.training > MOST_COUNTED:
+            return {}
+        edges = np.arange(self.training + 1) + (self.start - 0.5)
+        return {LEVEL: TaskBins(edges, np.full(self.training, 1 / self.training))}
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with a level in every episode.
@@ -109,7 +121,7 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         """Step; the last step of an episode reports the level as a measure."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated or truncated:
-            info.setdefault(MEASURES, {})["context/level"] = float(self._level)
+            info.setdefault(MEASURES, {})[LEVEL] = float(self._level)
         return observation, reward, terminated, truncated, info
 
     def _next(self) -> int:

@@ -19,6 +19,8 @@ CURVE_RULES = ("auc", "last_window")
 """Scores that are computed from the evaluations during training."""
 CONTEXT = "context/"
 """Prefix of the measures that record the context of an episode; none of them is a result."""
+TRAINING_SHIFT = "training_shift"
+"""The measure of a run that says how far the contexts or levels of its training are from the target."""
 Direction = Literal["maximise", "minimise"]
 ENDS = ("minimum", "maximum")
 """Keys of the smallest and the largest possible value."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
 
-from rlexp.protocol.measures import quantity_of, results_among
+from rlexp.protocol.measures import TRAINING_SHIFT, quantity_of, results_among
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import (
     Checkpointed,
@@ -116,6 +116,8 @@ class RunRecord:
     """Duration of all attempts, without those that were killed and recorded no end."""
     acted: Mapping[str, int] | None = None
     """How often each callback, component and teacher that counts it has acted; see `RunEnded`."""
+    training_shift: float | None = None
+    """Divergence between the contexts or levels of training and their target; see `RunEnded`."""
     brief: Brief | None = None
     """Replaces evaluations, examinations, measurements and checkpoints that are left out."""
 
@@ -155,7 +157,8 @@ class RunRecord:
     def measures(self) -> Mapping[str, float]:
         """Mean of each measure over the episodes of the final evaluation that report it.
 
-        Contexts are no results, and are left out, as are means that are no possible score.
+        Contexts are no results, and are left out, as are means that are no possible score. Where
+        training played contexts or levels, its shift is a measure of the run, too.
         """
         if self.brief is not None:
             return self.brief.measures
@@ -163,7 +166,9 @@ class RunRecord:
             return {}
         names = results_among(self.final.measures or {})
         means = {name: self.final.mean_of_reported(name) for name in names}
-        return {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
+        usable = {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
+        shift = self.training_shift
+        return usable if shift is None else {**usable, TRAINING_SHIFT: shift}
 
     @property
     def last(self) -> float | None:
@@ -346,6 +351,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
         seconds=None,
         weights=None,
         acted=None,
+        training_shift=None,
         final=None,
         evaluations=(),
         examinations=(),
@@ -370,6 +376,7 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         seconds_spent=record.seconds_spent + (seconds or 0.0),
         weights=event.weights,
         acted=event.acted,
+        training_shift=event.training_shift,
         evaluations=_until(record.evaluations, event.rung),
         machine_failures=record.machine_failures + failed_by_machine,
     )

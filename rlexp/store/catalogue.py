@@ -148,7 +148,7 @@ def _of_folder(path: str) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-FORMAT = 5
+FORMAT = 7
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""
