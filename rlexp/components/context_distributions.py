@@ -1,12 +1,18 @@
 """Distributions of a context parameter: a range, a list of values, or a constant."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlexp.environments.task_bins import TaskBins
 from rlexp.errors import ConfigError
+
+BINS = 20
+"""Bins of a range of contexts, in which those of a training are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,40 @@ def nearest(distribution: Distribution, number: float) -> float:
     if isinstance(distribution, Range):
         return number
     return min(_numbers(distribution), key=lambda value: abs(value - number))
+
+
+def bins_of(training: Distribution, test: Distribution) -> TaskBins:
+    """Return bins over two distributions of a parameter, with the share of each in `test`.
+
+    Where one is a range, 20 bins of equal width reach over both; on the logarithmic scale, if the
+    range of `test` has it and all numbers are above 0. Otherwise each value has a bin.
+    """
+    numbers = sorted({*_numbers(training), *_numbers(test)})
+    low, high = numbers[0], numbers[-1]
+    if low == high:
+        return TaskBins(np.array([low, np.nextafter(high, np.inf)]), np.ones(1))
+    if isinstance(training, Range) or isinstance(test, Range):
+        logarithmic = isinstance(test, Range) and test.scale == "log_uniform" and low > 0
+        spaced = np.geomspace if logarithmic else np.linspace
+        edges = np.asarray(spaced(low, high, BINS + 1), dtype=np.float64)
+    else:
+        middles = [(one + other) / 2 for one, other in itertools.pairwise(numbers)]
+        edges = np.array([low, *middles, high])
+    return TaskBins(edges, _shares(test, edges))
+
+
+def _shares(distribution: Distribution, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of each bin in a distribution (bins)."""
+    if isinstance(distribution, Range):
+        inside = np.clip(edges, distribution.low, distribution.high)
+        scaled = np.log(inside) if distribution.scale == "log_uniform" else inside
+        lengths = np.diff(scaled)
+    else:
+        bins = TaskBins(edges, np.zeros(len(edges) - 1))
+        places = [bins.position(number) for number in _numbers(distribution)]
+        lengths = np.bincount(places, minlength=len(edges) - 1).astype(np.float64)
+    shares: NDArray[np.float64] = lengths / lengths.sum()
+    return shares
 
 
 def _rounded(number: float) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rlexp.components.context_distributions import (
     Distribution,
     axis,
+    bins_of,
     bounds,
     check_distribution,
     draw,
@@ -26,8 +27,10 @@ from rlexp.components.context_distributions import (
 from rlexp.components.context_environment import ContextEnvironment, Dial
 from rlexp.components.context_fields import check_value, find_field
 from rlexp.environments import Stage
+from rlexp.environments.task_bins import TaskBins
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
+from rlexp.protocol.measures import CONTEXT
 
 MOST = 10_000
 """Largest number of test contexts."""
@@ -89,6 +92,11 @@ class Contexts:
     def splits(self) -> bool:
         """True: evaluations use held-out test distributions."""
         return True
+
+    def task_bins(self) -> dict[str, TaskBins]:
+        """Bins of each parameter over both its distributions, with the shares of the test one."""
+        parts = self.parameters.items()
+        return {f"{CONTEXT}{name}": bins_of(each.training, each.test) for name, each in parts}
 
     def wrap(self, environment: gym.Env[Any, Any], stage: Stage) -> gym.Env[Any, Any]:
         """Return the environment with a context in every episode.

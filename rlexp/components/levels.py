@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 from annotated_types import Interval
+from numpy.typing import NDArray
 
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import RESETS_AGAIN
+from rlexp.environments.task_bins import TaskBins
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
 Env = gym.Env[Any, Any]
 MOST = 2**30
 """Largest number of levels of a set, so that all seeds stay below 2**32."""
+MOST_COUNTED = 100_000
+"""Largest number of training levels whose episodes are counted."""
+LEVEL = "context/level"
+"""The measure that reports the level of an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,13 @@ class Levels:
     def splits(self) -> bool:
         """True: evaluations play levels that training never sees."""
         return True
+
+    def task_bins(self) -> dict[str, TaskBins]:
+        """A bin for each training level, all as likely: they stand for the levels of the task."""
+        if self.training > MOST_COUNTED:
+            return {}
+        edges = np.arange(self.training + 1, dtype=np.float64) + (self.start - 0.5)
+        return {LEVEL: TaskBins(edges, np.full(self.training, 1 / self.training))}
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with a level in every episode.
@@ -67,6 +81,17 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         self._drawn = drawn
         self._position, self._stride = 0, 1
         self._level = levels.start
+        self._planned: int | None = None
+        self.level_low, self.level_high = np.array([levels[0]]), np.array([levels[-1]])
+        """The first and the last level; shape: 1."""
+
+    def plan_level(self, level: NDArray[np.float64]) -> None:
+        """Set the level of the next reset (shape: 1)."""
+        self._planned = int(level[0])
+
+    def as_level(self, level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the nearest level (shape: 1)."""
+        return np.clip(np.rint(level), self.level_low, self.level_high)
 
     def deal(self, position: int, of: int) -> None:
         """Play every `of`-th level, from `position` on."""
@@ -96,10 +121,13 @@ class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         """Step; the last step of an episode reports the level as a measure."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated or truncated:
-            info.setdefault(MEASURES, {})["context/level"] = float(self._level)
+            info.setdefault(MEASURES, {})[LEVEL] = float(self._level)
         return observation, reward, terminated, truncated, info
 
     def _next(self) -> int:
+        if self._planned is not None:
+            level, self._planned = self._planned, None
+            return level
         if self._drawn:
             return self._levels[int(self.np_random.integers(len(self._levels)))]
         level = self._levels[self._position % len(self._levels)]

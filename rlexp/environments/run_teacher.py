@@ -5,6 +5,8 @@ environment, and hears the outcomes in the order of steps and of environments, s
 changes what it proposes. Its state is part of checkpoints.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -21,8 +23,34 @@ TASK_BOX = "task_box"
 LESSON = "lesson"
 """Key of the info dictionary of the last step of an episode: the task that was played (dimensions),
 and its outcome; None for a teacher that takes none."""
+NEEDS_VALUES = "needs_values"
+"""Attribute of a teacher: whether it needs a learner with a value function."""
 TEACHER = "teacher"
 """The name in reports of what a teacher has done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rollout:
+    """What a learner with a value function has collected between two updates.
+
+    Attributes:
+        tasks: For each environment, the tasks of the episodes of the rollout in order. The first may
+            have begun in an earlier rollout.
+        starts: Whether an episode begins with a step (steps × environments).
+        rewards: Rewards as the learner gets them (steps × environments).
+        values: Estimated values of the observations (steps × environments).
+        advantages: Generalised advantage estimates, Schulman et al. 2016 (steps × environments).
+        ended: Whether the last step has ended an episode (environments).
+        discount: The discount of the learner.
+    """
+
+    tasks: Sequence[Sequence[Array]]
+    starts: NDArray[np.bool_]
+    rewards: NDArray[np.float32]
+    values: NDArray[np.float32]
+    advantages: NDArray[np.float32]
+    ended: NDArray[np.bool_]
+    discount: float
 
 
 class RunLessons(Protocol):
@@ -30,7 +58,8 @@ class RunLessons(Protocol):
 
     An optional attribute `acted` counts how often outcomes have changed a proposal, and an optional
     attribute `counts` holds further numbers by name. An optional method `count_steps` receives the
-    length of each episode before `learn` hears of it.
+    length of each episode before `learn` hears of it. An optional method
+    `hear_rollout(rollout: Rollout)` is called at the end of each rollout.
     """
 
     def propose(self) -> Array:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlexp.protocol.measures import TRAINING_SHIFT
 from rlexp.stats.aggregate import Statistic, aggregate_of
 from rlexp.stats.bootstrap import METHODS, intervals
 from rlexp.stats.interval import Interval, limited, too_few
@@ -148,8 +149,8 @@ def declared_ends(reference: Mapping[str, Any]) -> Ends:
     )
 
 
-SHARES = ("success", "violations")
-"""Measures that are shares of episodes or steps, unless their declaration says otherwise."""
+SHARES = ("success", "violations", TRAINING_SHIFT)
+"""Measures between 0 and 1, unless their declaration says otherwise."""
 COUNTS = ("cost", "violations")
 """Measures without negative values, like their parts (`cost/speed`)."""
 

@@ -21,6 +21,8 @@ CONTEXT = "context/"
 """Prefix of the measures that record the context of an episode; none of them is a result."""
 CATASTROPHE = "catastrophe"
 """The measure of `component=catastrophe`: 1 for an episode that was one, else 0."""
+TRAINING_SHIFT = "training_shift"
+"""The measure of a run that says how far the contexts or levels of its training are from the target."""
 Direction = Literal["maximise", "minimise"]
 ENDS = ("minimum", "maximum")
 """Keys of the smallest and the largest possible value."""

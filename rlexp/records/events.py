@@ -210,6 +210,7 @@ class RunEnded:
     `rung` is the step at which a pruned run was judged; later evaluations do not count. `reason` of a
     completed attempt says why it ended before its budget was used. `acted` says how often each callback,
     component and teacher that counts it has acted, by its kind and name (`callback resets`).
+    `training_shift` is the divergence between the contexts or levels of training and their target.
     """
 
     tag: ClassVar[str] = "ended"
@@ -222,6 +223,7 @@ class RunEnded:
     weights: str | None = None
     rung: int | None = None
     acted: Mapping[str, int] | None = None
+    training_shift: float | None = None
 
 
 Event = (
@@ -255,7 +257,7 @@ def to_plain(event: Event) -> dict[str, Any]:
     """The event as JSON values; NaN and infinities, which JSON lacks, become strings (`"nan"`)."""
     values = {f.name: _encode(getattr(event, f.name)) for f in fields(event)}
     # Journals of versions without these fields must keep their bytes, and so their checksums.
-    for added in ("measures", "acted"):
+    for added in ("measures", "acted", "training_shift"):
         if values.get(added, values) is None:
             del values[added]
     return {"event": event.tag, **values}
@@ -313,6 +315,8 @@ def _of_ended(values: dict[str, Any]) -> None:
         values["failure"] = Failure(values["failure"])
     if values.get("acted") is not None:
         values["acted"] = {str(name): int(count) for name, count in values["acted"].items()}
+    if values.get("training_shift") is not None:
+        values["training_shift"] = float(values["training_shift"])
     values["seconds"] = float(values["seconds"])
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
 
-from rlexp.protocol.measures import quantity_of, results_among
+from rlexp.protocol.measures import TRAINING_SHIFT, quantity_of, results_among
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.context_returns import worst_context
 from rlexp.records.events import (
@@ -117,6 +117,8 @@ class RunRecord:
     """Duration of all attempts, without those that were killed and recorded no end."""
     acted: Mapping[str, int] | None = None
     """How often each callback, component and teacher that counts it has acted; see `RunEnded`."""
+    training_shift: float | None = None
+    """Divergence between the contexts or levels of training and their target; see `RunEnded`."""
     brief: Brief | None = None
     """Replaces evaluations, examinations, measurements and checkpoints that are left out."""
 
@@ -157,7 +159,8 @@ class RunRecord:
         """Mean of each measure over the episodes of the final evaluation that report it.
 
         Contexts are no results, and are left out, as are means that are no possible score. Where
-        the episodes had several contexts, the worst mean return of one is a measure, too.
+        the episodes had several contexts, the worst mean return of one is a measure, too. Where
+        training played contexts or levels, its shift is a measure of the run.
         """
         if self.brief is not None:
             return self.brief.measures
@@ -166,7 +169,9 @@ class RunRecord:
         names = results_among(self.final.measures or {})
         means = {name: self.final.mean_of_reported(name) for name in names}
         usable = {n: m for n, m in means.items() if m is not None and abs(m) <= LARGEST_SCORE}
-        return {**usable, **worst_context(self.final, LARGEST_SCORE)}
+        measures = {**usable, **worst_context(self.final, LARGEST_SCORE)}
+        shift = self.training_shift
+        return measures if shift is None else {**measures, TRAINING_SHIFT: shift}
 
     @property
     def last(self) -> float | None:
@@ -349,6 +354,7 @@ def _start(record: RunRecord, event: RunStarted) -> RunRecord:
         seconds=None,
         weights=None,
         acted=None,
+        training_shift=None,
         final=None,
         evaluations=(),
         examinations=(),
@@ -373,6 +379,7 @@ def _end(record: RunRecord, event: RunEnded) -> RunRecord:
         seconds_spent=record.seconds_spent + (seconds or 0.0),
         weights=event.weights,
         acted=event.acted,
+        training_shift=event.training_shift,
         evaluations=_until(record.evaluations, event.rung),
         machine_failures=record.machine_failures + failed_by_machine,
     )

@@ -36,7 +36,7 @@ from rlexp.store.run_stamps import (
 from rlexp.store.runs import StoredRun
 from rlexp.store.schemas import CATALOGUE, VERSION, writer
 
-FORMAT = 7
+FORMAT = 8
 """Increased when the same records would give another catalogue."""
 FEWEST = 50
 """Runs below which a catalogue saves no time."""

@@ -1,8 +1,8 @@
 """Snapshots of a training: taken between two rollouts, and restored into a fresh learner."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
+from rlexp.environments.task_bins import Counts
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import (
     MODEL,
@@ -33,6 +34,8 @@ from rlexp.training.vectorise import write_statistics
 
 CALLBACKS = "callbacks"
 """Key of the state of the callbacks that act while the run trains."""
+PLAYED = "played"
+"""Key of the counts of the tasks of training episodes."""
 
 
 class CannotContinue(Exception):  # noqa: N818
@@ -41,10 +44,12 @@ class CannotContinue(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingProgress:
-    """The evaluations of a training so far, and the seconds that it took."""
+    """The evaluations of a training so far, the seconds that it took, and the tasks that it played."""
 
     evaluations: tuple[Evaluated, ...]
     seconds: float
+    played: Mapping[str, Counts] = field(default_factory=dict)
+    """Episodes in each bin of a number of tasks; empty without contexts and levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,8 @@ class Snapshot:
             }
             if acting:
                 state[CALLBACKS] = acting.state()
+            if progress.played:
+                state[PLAYED] = {name: each.copy() for name, each in progress.played.items()}
             state_digest = _digest(model, state)
         return cls(
             step=model.num_timesteps,
@@ -212,6 +219,8 @@ def _restore(
     progress = TrainingProgress(
         evaluations=tuple(_event_from_dict(e) for e in state["evaluations"]),
         seconds=float(state["seconds"]),
+        # Checkpoints of versions that counted no tasks lack it.
+        played=state.get(PLAYED, {}),
     )
     return Restored(saved.step, progress, written, begin_rollout)
 

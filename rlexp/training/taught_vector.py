@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from rlexp.environments.run_teacher import LESSON, TASK_BOX, Array, RunTeacher
+from rlexp.environments.run_teacher import LESSON, TASK_BOX, Array, Rollout, RunTeacher
 from rlexp.training.episode_log import NotReplayable
 from rlexp.training.rng_state import to_plain_tree
 from rlexp.training.subprocess_vec_env import ForkedVecEnv, raise_fault
@@ -35,11 +36,20 @@ class TaughtVector(VecEnvWrapper):
         ((low, high),) = venv.get_attr(TASK_BOX, indices=0)
         self.generator = np.random.default_rng(seed)
         self.lessons = teacher.begin(low, high, self.generator)
+        # Of each environment: the tasks of its episodes since the last rollout began.
+        self._tasks: list[list[Array]] = [[] for _ in range(venv.num_envs)]
+
+    @property
+    def hears_rollouts(self) -> bool:
+        """Whether the teacher hears of rollouts."""
+        return hasattr(self.lessons, "hear_rollout")
 
     def reset(self) -> VecEnvObs:
         """Begin an episode in every environment; episodes that are cut are not told."""
         for position in range(self.num_envs):
-            self.venv.env_method("plan_episode", self.lessons.propose(), indices=position)
+            task = self.lessons.propose()
+            self._tasks[position] = [task]
+            self.venv.env_method("plan_episode", task, indices=position)
         return self.venv.reset()
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -50,10 +60,36 @@ class TaughtVector(VecEnvWrapper):
             self._tell(infos[position].pop(LESSON, None), infos[position])
         if ended:
             tasks = [self.lessons.propose() for _ in ended]
+            self._note(ended, tasks)
             begun = _begin_episodes(self.venv, ended, tasks)
             for position, (observation, _) in zip(ended, begun, strict=True):
                 _put(observations, position, observation)
         return observations, rewards, dones, infos
+
+    def _note(self, positions: Sequence[int], tasks: Sequence[Array]) -> None:
+        """Keep the tasks of episodes that begin; only the newest, if nothing hears of rollouts."""
+        for position, task in zip(positions, tasks, strict=True):
+            past = self._tasks[position] if self.hears_rollouts else []
+            self._tasks[position] = [*past, task]
+
+    def hear_rollout(self, model: Any) -> None:
+        """Tell the teacher of a rollout that has ended.
+
+        Args:
+            model: The learner, whose rollout buffer is full.
+        """
+        buffer = model.rollout_buffer
+        rollout = Rollout(
+            tasks=self._tasks,
+            starts=buffer.episode_starts.astype(bool),
+            rewards=buffer.rewards.copy(),
+            values=buffer.values.copy(),
+            advantages=buffer.advantages.copy(),
+            ended=np.asarray(model._last_episode_starts, dtype=bool),  # noqa: SLF001
+            discount=float(model.gamma),
+        )
+        self.lessons.hear_rollout(rollout)  # type: ignore[attr-defined]
+        self._tasks = [tasks[-1:] for tasks in self._tasks]
 
     def _tell(self, lesson: tuple[Array, float | None] | None, info: dict[str, Any]) -> None:
         if lesson is None:
@@ -84,12 +120,29 @@ class TaughtVector(VecEnvWrapper):
         if not (hasattr(self.lessons, "state") and hasattr(self.lessons, "restore")):
             raise NotReplayable(f"{kind} of the teacher has no state() and restore()")
         lessons = to_plain_tree(self.lessons.state())
-        return {"generator": self.generator.bit_generator.state, "lessons": lessons}
+        tasks = [[task.copy() for task in episodes] for episodes in self._tasks]
+        generator = self.generator.bit_generator.state
+        return {"generator": generator, "lessons": lessons, "tasks": tasks}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`."""
         self.lessons.restore(state["lessons"])
         self.generator.bit_generator.state = state["generator"]
+        self._tasks = [[task.copy() for task in episodes] for episodes in state["tasks"]]
+
+
+class TellingRollouts(BaseCallback):
+    """Tells the teacher of a run of each rollout."""
+
+    def __init__(self, vector: TaughtVector) -> None:
+        super().__init__()
+        self._vector = vector
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        self._vector.hear_rollout(self.model)
 
 
 def taught_vector(vector: VecEnv | None) -> TaughtVector | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import CallbackList
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
@@ -17,6 +17,7 @@ from rlexp.algorithms import BringsEnvironments
 from rlexp.environments import Stage
 from rlexp.environments.composed import ComposedTask, splits
 from rlexp.environments.run_teacher import TEACHER
+from rlexp.environments.task_bins import task_bins
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -31,6 +32,7 @@ from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
+from rlexp.training.played_tasks import PlayedTasks
 from rlexp.training.policy_score import scored_stage
 from rlexp.training.replay_check import check_round_trip
 from rlexp.training.snapshot import (
@@ -48,7 +50,7 @@ from rlexp.training.stopping import (
     heartbeat_and_check_stop,
 )
 from rlexp.training.subprocess_vec_env import EnvironmentDied
-from rlexp.training.taught_vector import taught_vector
+from rlexp.training.taught_vector import TellingRollouts, taught_vector
 from rlexp.training.vectorise import write_statistics
 
 LAST_PART = 0.1
@@ -134,6 +136,7 @@ def train(
         weights=weights,
         rung=rung,
         acted=run.acted,
+        training_shift=run.played.shift if ending is Ending.COMPLETED else None,
     )
     # Close after the result is recorded: an environment that crashes in `close` cannot change it.
     try:
@@ -163,6 +166,8 @@ class TrainingRun:
         self.acting = training.acting_callbacks()
         self.offline = training.offline_stage()
         self.acted: dict[str, int] | None = None
+        brings = isinstance(training.algorithm, BringsEnvironments)
+        self.played = PlayedTasks({} if brings else task_bins(training.environment))
         self.early_end: str | None = None
         """Why a completed training is shorter than its budget."""
         self.earlier = 0.0
@@ -220,7 +225,11 @@ class TrainingRun:
         """Train for the rest of the budget, or until a threshold or a callback ends the training."""
         assert self.model is not None
         # The recorder comes first: it copies the training before callbacks change it.
-        together = CallbackList([recorder, self.acting]) if self.acting else recorder
+        further: list[BaseCallback] = [each for each in (self.played, self.acting) if each]
+        taught = taught_vector(self.model.env)
+        if taught is not None and taught.hears_rollouts:
+            further.insert(0, TellingRollouts(taught))
+        together = CallbackList([recorder, *further]) if further else recorder
         try:
             with self.offline.acting_from_the_start(self.model):
                 self.model.learn(steps, callback=together, reset_num_timesteps=anew)
@@ -309,6 +318,7 @@ class TrainingRun:
     def _adopt(self, restored: Restored, about: Mapping[str, Any]) -> None:
         self.evaluations = list(restored.progress.evaluations)
         self.earlier = restored.progress.seconds
+        self.played.restore(restored.progress.played)
         self.scheduler.written, self.scheduler.published = restored.written, restored.step
         self.listener.goes_on_from(restored.step)
         attempt = about.get("attempt")
@@ -330,7 +340,9 @@ class TrainingRun:
         """Return a copy of the training; call it between two rollouts."""
         assert self.model is not None
         seconds = self.earlier + self.listener.elapsed()
-        progress = TrainingProgress(evaluations=tuple(self.evaluations), seconds=seconds)
+        progress = TrainingProgress(
+            evaluations=tuple(self.evaluations), seconds=seconds, played=self.played.counts
+        )
         return Snapshot.take(self.model, progress, self.acting)
 
     def as_files(self, snapshot: Snapshot, written: int) -> Checkpoint | None:

@@ -15,7 +15,11 @@ from rlexp.config.validate import build
 from rlexp.environments import Stage
 
 FOLDER = Path(__file__).parents[2] / "conf" / "teacher"
-TEACHERS = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != "none")
+OF_LEVELS = {"plr"}
+"""Teachers that choose levels instead of contexts."""
+TEACHERS = sorted(
+    path.stem for path in FOLDER.glob("*.yaml") if path.stem not in {"none", *OF_LEVELS}
+)
 
 
 def teacher(name: str, **changes: Any) -> Any:

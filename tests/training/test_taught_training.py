@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from trainings import run_training, shared_training
+from trainings import TINY, run_training, shared_training
 
 from rlexp.records.events import Continued, Refused
 
@@ -53,6 +53,52 @@ def test_weights_are_the_same_after_a_kill(
     assert [expected] == [type(e) for e in listener.events if isinstance(e, Continued | Refused)]
     assert end.weights == continued_end.weights
     assert end.acted == continued_end.acted
+
+
+LEVELS = (
+    *("environment=taxi", "component=levels", "environment.name=Taxi-v4-levels", "teacher=plr"),
+    *("environment.max_episode_steps=20", "algorithm.n_steps=64", "environment.vector.count=2"),
+    *("environment.components.levels.training=6", "budget.steps=512", "budget.final_episodes=2"),
+    "budget.evaluation_every=null",
+)
+
+
+@pytest.mark.parametrize("further", [(), (PROCESSES,), ("algorithm=a2c",)], ids=str)
+def test_replay_of_levels_goes_on(further: tuple[str, ...], tmp_path: Path) -> None:
+    """Levels are played again by their scores, and a run goes on with the scores of its checkpoint."""
+    score = "environment.components.teacher.score=max_mc"
+    control, end = shared_training(*LEVELS, *further, score, checkpoint_every=250)
+    assert end.weights is not None, end
+    assert end.acted is not None
+    assert end.acted["teacher"] > 0
+    checkpoint = control.saved_checkpoint(0)
+
+    listener, rest = run_training(tmp_path, *LEVELS, *further, score, checkpoints=[checkpoint])
+
+    assert [Continued] == [type(e) for e in listener.events if isinstance(e, Continued | Refused)]
+    assert (end.weights, end.acted) == (rest.weights, rest.acted)
+    assert end.training_shift == rest.training_shift
+
+
+def test_training_says_how_far_it_is_from_its_target() -> None:
+    """Training on one context in the middle is farther from the test range than training on ranges."""
+    parameters = "environment.components.context.parameters"
+    narrow = [f"{parameters}.length.training=0.5", f"{parameters}.gravity.training=9.8"]
+    shifts = []
+    for words in ((), tuple(narrow)):
+        _, end = shared_training(*WORDS, *words, checkpoint_every=90)
+        shifts.append(end.training_shift)
+    wide, one = shifts
+    assert wide is not None
+    assert one is not None
+    assert 0 < wide < one < 1
+
+
+def test_tasks_without_contexts_have_no_shift() -> None:
+    """A run without contexts and levels records no shift."""
+    _, end = shared_training(*TINY["ppo"], "budget.steps=64", "budget.final_episodes=1")
+    assert end.weights is not None
+    assert end.training_shift is None
 
 
 def test_processes_do_not_change_what_is_learnt() -> None:

@@ -1,7 +1,7 @@
 """The wrappers of an environment whose contexts a teacher chooses."""
 
 import math
-from typing import Any, SupportsFloat
+from typing import Any, Literal, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,8 @@ from rlexp.errors import ConfigError, EnvironmentFault
 Env = gym.Env[Any, Any]
 RETURN = "return"
 """The outcome that is the sum of rewards of an episode, as this wrapper receives them."""
+METHODS = {"context": ("plan_next", "as_trained"), "level": ("plan_level", "as_level")}
+"""The methods of the wrapper of contexts or levels: one plans a task, one returns the nearest task."""
 
 
 def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None) -> Env:
@@ -114,18 +116,28 @@ class LessonEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     Without a planned task, contexts are drawn as they are declared.
     """
 
-    def __init__(self, env: Env, outcome: str | None) -> None:
+    def __init__(
+        self, env: Env, outcome: str | None, *, of: Literal["context", "level"] = "context"
+    ) -> None:
+        """Wrap `env`.
+
+        Args:
+            env: The environment, with a wrapper that declares contexts or levels.
+            outcome: The outcome to report: `return`, or the name of a measure; None reports none.
+            of: Whether tasks are contexts or levels.
+        """
         super().__init__(env)
-        self._outcome = outcome
-        self._plan_next = env.get_wrapper_attr("plan_next")
-        self._as_trained = env.get_wrapper_attr("as_trained")
+        self._outcome, self._of = outcome, of
+        plan, nearest = METHODS[of]
+        self._plan_next = env.get_wrapper_attr(plan)
+        self._as_trained = env.get_wrapper_attr(nearest)
         self._task: Array | None = None
         self._return = 0.0
 
     @property
     def task_box(self) -> tuple[Array, Array]:
         """The least and the greatest value of each dimension of a task."""
-        low, high = (self.env.get_wrapper_attr(f"context_{end}") for end in ("low", "high"))
+        low, high = (self.env.get_wrapper_attr(f"{self._of}_{end}") for end in ("low", "high"))
         return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
     def plan_task(self, task: Array) -> None:

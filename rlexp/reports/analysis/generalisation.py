@@ -143,6 +143,22 @@ class GeneralisationGap:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingShift:
+    """How far the contexts or levels of the training of a label are from their target.
+
+    Attributes:
+        shifts: The divergence of each run, rising.
+        mean: Its mean over runs.
+        remark: Missing data, as text.
+    """
+
+    cell: LabelTaskRuns
+    shifts: tuple[float, ...]
+    mean: Estimate
+    remark: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Robustness:
     """Estimates of the worst contexts of a test; `mastered` is `None` without a threshold."""
 
@@ -199,6 +215,20 @@ def generalisation_gap(cell: LabelTaskRuns, settings: ReportSettings) -> General
 def _possible_returns(cell: LabelTaskRuns) -> Ends:
     """Smallest and largest possible return, also where the score is a measure."""
     return declared_ends(cell.members[0].configuration.reference)
+
+
+def training_shift(cell: LabelTaskRuns, settings: ReportSettings) -> TrainingShift | None:
+    """The mean shift of training over runs; None where no run recorded one."""
+    records = [run.member.record for run in final_episodes(cell)]
+    shifts = sorted(r.training_shift for r in records if r.training_shift is not None)
+    if not shifts:
+        return None
+    return TrainingShift(
+        cell,
+        tuple(shifts),
+        mean_over_runs(shifts, settings, SHARE),
+        runs_left_out_text(cell, len(shifts), "without a recorded shift"),
+    )
 
 
 def robustness(

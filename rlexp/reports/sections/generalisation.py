@@ -12,8 +12,10 @@ from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.generalisation import (
     GeneralisationGap,
     Robustness,
+    TrainingShift,
     generalisation_gap,
     robustness,
+    training_shift,
 )
 from rlexp.reports.analysis.held_out_episodes import (
     ContextTests,
@@ -56,6 +58,12 @@ GAP = (
     "minus held out, per run, so that its mean is the difference of the means. Above 0, the policy "
     "is better on the training distribution."
 )
+SHIFT = (
+    "Jensen-Shannon divergence between the contexts or levels of all training episodes and their "
+    "target: the declared test distribution of contexts, or all training levels as likely. It is 0 "
+    "for equal distributions and 1 for ones without overlap; the mean over the parameters of a "
+    "context. With few episodes it is above 0 for draws from the target, too."
+)
 WORST = (
     "Mean return of every context of a run, all contexts with the same weight; then the smallest "
     "of them (worst case), and the mean of the worst {tail} of them (CVaR). The smallest of noisy "
@@ -97,6 +105,7 @@ class GeneralisationSection:
         if is_examined(evidence):
             gaps = [generalisation_gap(cell, report.settings) for cell in cells]
             blocks += [*_figure(gaps, report), _gaps(gaps)]
+        blocks += _shifts([s for c in cells if (s := training_shift(c, report.settings))])
         whole = [cell_tests for cell_tests in tests if cell_tests.why_not_comparable is None]
         if whole:
             results = [robustness(t, report.settings, self.tail, self._mastery(t)) for t in whole]
@@ -240,6 +249,35 @@ def _gaps(gaps: Sequence[GeneralisationGap]) -> Table:
         note=f"{GAP}{_counted_as_worst([gap.cell for gap in gaps])}",
     )
     return with_every_run(without_empty_remarks(table))
+
+
+def _shifts(shifts: Sequence[TrainingShift]) -> Iterator[Table]:
+    """A table of the shift of training, where runs recorded one."""
+    if not shifts:
+        return
+    table = Table(
+        name="generalisation-shift",
+        title="Shift of training",
+        columns=(
+            TableColumn(title="task"),
+            TableColumn(title="label", label=True),
+            TableColumn(title="runs"),
+            TableColumn(title="shift in bits", digits=3),
+            REMARK_COLUMN,
+        ),
+        rows=tuple(
+            (
+                shift.cell.task,
+                shift.cell.label,
+                f"{len(shift.shifts):,} of {shift.cell.planned:,}",
+                shift.mean,
+                shift.remark,
+            )
+            for shift in shifts
+        ),
+        note=SHIFT,
+    )
+    yield with_every_run(without_empty_remarks(table))
 
 
 def _counted_as_worst(cells: Sequence[LabelTaskRuns]) -> str:

@@ -245,6 +245,15 @@ def test_longer_runs_need_callbacks_that_do_not_depend_on_the_length(
     assert (reason or "") in (obstacle or "")
 
 
+def test_learners_without_values_are_refused_beside_level_replay(study: Workspace) -> None:
+    """Level replay scores by a value function; the error names algorithms that have one."""
+    words = ("environment=taxi", "component=levels", "environment.name=levels", "teacher=plr")
+    configuration, algorithm = composed(study, *words, "algorithm=dqn")
+    with pytest.raises(ConfigError, match=r"teacher=plr .*DQN does not have: use algorithm=ppo"):
+        check_callbacks(configuration, algorithm, study)
+    check_callbacks(*composed(study, *words, "algorithm=a2c"), study)
+
+
 def test_plans_say_what_never_acts_and_what_keeps_no_state(study: Workspace) -> None:
     """A callback or teacher that begins after the last step is named, and a class without a state."""
     words = (

@@ -72,6 +72,20 @@ def test_the_gap_by_hand() -> None:
     assert gap.low is not None
 
 
+def test_the_shift_of_training_is_a_mean_over_runs() -> None:
+    """Runs that recorded a shift are averaged, and a remark says how many did not."""
+    runs = [played_out(configured(), seed, [1.0], known=[2.0]) for seed in range(4)]
+    with_shift = [
+        replace(run, record=replace(run.record, training_shift=shift))
+        for run, shift in zip(runs, (0.1, 0.2, 0.6, None), strict=True)
+    ]
+    shifts = table(part_of(section(), evidence(with_shift)), "generalisation-shift")
+    assert [0.3] == pytest.approx(estimates(shifts, "shift in bits"))
+    assert ["1 run without a recorded shift"] == column(shifts, "remark")
+    without = part_of(section(), evidence(runs))
+    assert not [t for t in of_kind(without, Table) if t.name == "generalisation-shift"]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(RETURNS, RETURNS), min_size=1, max_size=5))
 def test_the_paired_gap_is_the_difference_of_the_means(

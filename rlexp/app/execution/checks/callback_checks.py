@@ -10,8 +10,10 @@ from typing import Any
 from rlexp.algorithms import BringsEnvironments, shown_name
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build, build_named
+from rlexp.environments.run_teacher import NEEDS_VALUES, TEACHER
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
+from rlexp.protocol.identity import short_name_of
 from rlexp.protocol.spec import CALLBACK, COMPONENTS, RunSpec
 from rlexp.text import join_names
 
@@ -46,6 +48,7 @@ def check_callbacks(configuration: Configuration, algorithm: Any, workspace: Wor
         ConfigError: A callback or `budget.stop_at` does not fit the algorithm; names what would.
     """
     learner = shown_name(algorithm)
+    _check_teacher(configuration, algorithm, learner, workspace)
     if isinstance(algorithm, BringsEnvironments):
         reason = f"it trains as one compiled program; use algorithm={learner.rpartition('_')[2]}"
         refuse_callbacks(configuration, learner, reason)
@@ -60,6 +63,22 @@ def check_callbacks(configuration: Configuration, algorithm: Any, workspace: Wor
             callback.check(algorithm)
         values = callback.reached_values() if hasattr(callback, "reached_values") else {}
         _check_values(name, values, configuration, workspace)
+
+
+def _check_teacher(
+    configuration: Configuration, algorithm: Any, learner: str, workspace: Workspace
+) -> None:
+    """Refuse a teacher that scores by values beside a learner without a value function."""
+    inside = configuration.environment.get(COMPONENTS) or {}
+    for name, component in build_named(inside, "component", workspace.allowed).items():
+        if getattr(component, NEEDS_VALUES, False) and not hasattr(algorithm, "gae_lambda"):
+            teacher = short_name_of(type(component), TEACHER)
+            raise ConfigError(
+                f"teacher={teacher} scores levels by the learner's value function, which {learner} "
+                "does not have: use algorithm=ppo or algorithm=a2c, or teacher=none",
+                code="not_allowed",
+                key=f"environment.{COMPONENTS}.{name}",
+            )
 
 
 def refuse_searched(
