@@ -30,8 +30,8 @@ class Catastrophe:
 
     below: Annotated[float, Interval(gt=-math.inf, lt=math.inf)] | None
     """Return below which an episode is a catastrophe; None judges no return."""
-    constraints: dict[str, Constraint]
-    """Constraints by name; one step that violates one makes the episode a catastrophe."""
+    constraints: dict[str, Constraint] | None
+    """Constraints by name, or None; one step that violates one makes the episode a catastrophe."""
 
     def __post_init__(self) -> None:
         if self.below is None and not self.constraints:
@@ -58,13 +58,14 @@ class Catastrophe:
         Raises:
             ConfigError: A constraint does not fit the environment.
         """
-        check_entries(self.constraints, environment, CATASTROPHE)
+        constraints = self.constraints or {}
+        check_entries(constraints, environment, CATASTROPHE)
         # With constraints on info keys, also wrap training: a missing key then fails at the first
         # step instead of at the first evaluation.
-        named = any(constraint.key is not None for constraint in self.constraints.values())
+        named = any(constraint.key is not None for constraint in constraints.values())
         if stage is Stage.TRAINING and not named:
             return environment
-        return JudgedEnvironment(environment, self.below, self.constraints)
+        return JudgedEnvironment(environment, self.below, constraints)
 
 
 class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):

@@ -37,7 +37,7 @@ def test_one_violated_step_is_a_catastrophe(seen: list[float], expected: float) 
 
 def test_training_is_not_changed() -> None:
     """Training has the bare environment; evaluation in distribution is measured, too."""
-    component, env = Catastrophe(below=1.0, constraints={}), Scripted([0.0, 0.0])
+    component, env = Catastrophe(below=1.0, constraints=None), Scripted([0.0, 0.0])
     assert component.wrap(env, Stage.TRAINING) is env
     assert component.wrap(env, Stage.IN_DISTRIBUTION) is not env
 
@@ -45,7 +45,7 @@ def test_training_is_not_changed() -> None:
 def test_a_component_without_a_condition_is_refused() -> None:
     """Nothing could be a catastrophe: the error names both conditions."""
     with pytest.raises(ConfigError, match=r"has no condition: give it a return, .*below=100"):
-        Catastrophe(below=None, constraints={})
+        Catastrophe(below=None, constraints=None)
 
 
 def test_no_catastrophe_in_few_runs_is_no_rate_of_zero() -> None:
