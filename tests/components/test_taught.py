@@ -32,9 +32,10 @@ PLAIN = {
     "clip_rewards": 10.0,
 }
 
-ALWAYS_SHARED = ("iwocs", "random")
-"""Teachers without the setting `shared`."""
-SOON = {"iwocs": {"train_episodes": 1, "candidates": 40}}
+SOON: dict[str, dict[str, Any]] = {
+    "iwocs": {"train_episodes": 1, "candidates": 40},
+    "mbtl": {"random_share": 1.0},
+}
 """Settings with which a teacher that begins with one context soon plays others."""
 
 
@@ -80,11 +81,15 @@ def taught_contexts(component: Any, folder: Path, seed: int = 3, **vector: Any) 
     return vector_episodes(made, 155 // count)
 
 
+EITHER = ["alp_gmm", "success_rate"]
+"""Teachers that may be one for a run, or one for each environment."""
+
+
 @pytest.mark.parametrize("shared", [True, None], ids=["one", "each"])
 @pytest.mark.parametrize("name", TEACHERS)
 def test_contexts_are_those_of_the_box(name: str, shared: Any, tmp_path: Path) -> None:
     """Contexts lie within the bounds, differ over episodes, and follow the seed."""
-    settings: dict[str, Any] = SOON.get(name, {}) if name in ALWAYS_SHARED else {"shared": shared}
+    settings: dict[str, Any] = {"shared": shared} if name in EITHER else SOON.get(name, {})
     played_contexts = [
         taught_contexts(teacher(name, **settings), tmp_path, seed)[:31] for seed in (3, 3, 4)
     ]
@@ -168,11 +173,10 @@ def test_random_contexts_can_be_continued() -> None:
 LEARNING = [name for name in TEACHERS if name != "random"]
 QUICK: dict[str, dict[str, Any]] = {
     "alp_gmm": {"fit_every": 20, "gaussians": 3},
+    "mbtl": {"stage_episodes": 10},
     "success_rate": {"neighbours": 3},
     "iwocs": {"train_episodes": 3, "candidates": 4},
 }
-OF_EACH = [name for name in TEACHERS if name not in ALWAYS_SHARED]
-"""Teachers that each environment may have for itself."""
 
 
 @pytest.mark.parametrize("name", LEARNING)
@@ -223,7 +227,7 @@ def test_teacher_of_a_run_without_state_is_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("teacher_or_name", [*OF_EACH, RecordingTeacher()], ids=str)
+@pytest.mark.parametrize("teacher_or_name", [*EITHER, RecordingTeacher()], ids=str)
 def test_lessons_of_one_environment_cannot_be_restored(teacher_or_name: Any) -> None:
     """The replay check refuses teachers of single environments, also from another package."""
     named = isinstance(teacher_or_name, str)

@@ -9,7 +9,7 @@ import pytest
 from in_full import long
 from taught_environments import TEACHERS, Student, teacher
 
-from rlexp.components.teachers import Array, Lessons, alp_gmm
+from rlexp.components.teachers import Array, Lessons, alp_gmm, mbtl
 from rlexp.components.teachers.alp_gmm import Mixture, fit
 from rlexp.components.teachers.task_history import TeacherHistory
 from rlexp.errors import ConfigError
@@ -17,6 +17,8 @@ from rlexp.errors import ConfigError
 QUICK: dict[str, dict[str, Any]] = {
     "alp_gmm": {"fit_every": 20, "gaussians": 3},
     "iwocs": {"train_episodes": 5, "candidates": 8, "evaluations": 1},
+    # Contexts of a stage repeat: most are random here.
+    "mbtl": {"stage_episodes": 10, "random_share": 0.8},
 }
 """Settings with which a teacher begins to choose tasks after a few episodes."""
 
@@ -91,6 +93,7 @@ def test_outcomes_that_are_no_numbers_are_ignored(name: str) -> None:
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many episodes use no more memory."""
     monkeypatch.setattr(alp_gmm, "MOST", 200)
+    monkeypatch.setattr(mbtl, "MOST_STAGES", 20)
     changes: dict[str, Any] = {"window": 200} if name == "success_rate" else {}
     lessons = begin_lessons(name, *box(3), **changes)
     sizes = []

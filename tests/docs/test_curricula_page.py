@@ -57,7 +57,7 @@ def test_every_teacher_has_a_row() -> None:
     assert {path.stem for path in (ROOT / "conf" / "teacher").glob("*.yaml")} == rows
 
 
-@pytest.mark.parametrize("teacher", ["random", "alp_gmm", "success_rate"])
+@pytest.mark.parametrize("teacher", ["random", "alp_gmm", "mbtl", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
     """The benchmark of a teacher tests each context once, and none is always held out."""
     (composed,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)

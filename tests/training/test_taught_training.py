@@ -18,6 +18,7 @@ WORDS = (
 )
 CASES = {
     "random": (),
+    "mbtl": ("environment.components.teacher.stage_episodes=10",),
     "success_rate": ("environment.components.teacher.neighbours=2",),
     "alp_gmm": ("environment.components.teacher.fit_every=20", "environment.vector.count=2"),
     "iwocs": (
