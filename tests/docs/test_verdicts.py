@@ -22,7 +22,7 @@ from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 COMMAND = re.compile(r"`(rlexp run [^`]+)`")
-WITH_A_GUIDE = {"jump_start", "snapshots"}
+WITH_A_GUIDE = {"jump_start", "snapshots", "warm_start"}
 """Benchmarks whose run ids include the policy of another run, which is not stored."""
 LARGEST = 10_000
 """Bytes that the stored file of a comparison may have."""
