@@ -52,7 +52,7 @@ class Levels:
         """A bin for each training level, all as likely: they stand for the levels of the task."""
         if self.training > MOST_COUNTED:
             return {}
-        edges = np.arange(self.training + 1) + (self.start - 0.5)
+        edges = np.arange(self.training + 1, dtype=np.float64) + (self.start - 0.5)
         return {LEVEL: TaskBins(edges, np.full(self.training, 1 / self.training))}
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
