@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 READERS = frozenset({"ls", "status", "show", "run", "resume", "report", "compare"})
 """Commands that read the catalogue of an experiment."""
+HELP = frozenset({"--help", "-h"})
+"""Words that ask for help, which reads no records."""
 OVERRIDE = "experiment="
 """What stands before the name of an experiment where it is an override."""
 
@@ -19,7 +21,7 @@ def looking_ahead_for(arguments: Sequence[str]) -> AbstractContextManager[None]:
     A wrong guess costs a look only: nothing is read that the command does not look at itself.
     """
     word = next(iter(arguments), "")
-    if word not in READERS:
+    if word not in READERS or HELP & set(arguments):
         return nullcontext()
     from rlexp.app.reading.look_ahead import looking_ahead
 

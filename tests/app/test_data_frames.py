@@ -232,7 +232,10 @@ def test_an_evaluation_has_a_row_for_each_episode() -> None:
         "deterministic": True,
         "normalised_observations": False,
         "n": 2,
+        "ensemble": None,
+        "measures": {},
         "videos": (),
+        "dataset": None,
         "problem": None,
         "next": (),
     }

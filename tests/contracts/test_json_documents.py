@@ -144,7 +144,7 @@ def test_schemas_of_a_command_are_those_that_it_writes(workspace: Path) -> None:
     assert {"run-outcome", "run-plan"} == {row["name"] for row in printed.content["rows"]}
     lines = rlexp(workspace, "config", "schema", "run-plan").out.splitlines()
     assert "run-plan, version 1: The plan of one phase of an experiment." == lines[0]
-    assert any(line.split()[:3] == ["steps", "integer", "Environment"] for line in lines)
+    assert any(line.split()[:3] == ["steps", "integer", "Steps"] for line in lines)
 
 
 def test_an_unknown_command_has_no_schema(workspace: Path) -> None:

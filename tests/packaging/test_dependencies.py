@@ -28,13 +28,13 @@ def names(requirements: list[str]) -> set[str]:
 
 
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"compiled", "ray"}
-"""Extras that need a separate environment, and those that are too large to install by default."""
+APART = {suite.extra for suite in SUITES if suite.beside is not None} | {"compiled", "gbrl", "ray"}
+"""Extras that need a separate environment, and those that are too large or too rare to install by default."""
 
 
 OF_NOTEBOOKS = {"IPython"}
 """Modules that are imported only in a process that has imported them already: a notebook."""
-CANNOT_BE_DECLARED = {"brax", "gymnax", "sbx"}
+CANNOT_BE_DECLARED = {"brax", "gymnax"}
 """Modules of packages that users install for tasks of their own.
 
 gymnax excludes the version of Gymnasium that rlexp needs, so no extra can name both. Brax is maintained no more.
@@ -44,7 +44,16 @@ gymnax excludes the version of Gymnasium that rlexp needs, so no extra can name 
 def test_every_import_is_declared() -> None:
     """Each package that rlexp imports is a direct dependency."""
     graph = grimp.build_graph("rlexp", include_external_packages=True, cache_dir=None)
-    modules = {module for module in graph.modules if not module.startswith("rlexp")}
+    # A recipe runs in a virtual environment of its own, which has the packages that its yaml names.
+    modules = {
+        module
+        for module in graph.modules
+        if not module.startswith("rlexp")
+        and not all(
+            importer.startswith("rlexp.recipes.")
+            for importer in graph.find_modules_that_directly_import(module)
+        )
+    }
     providers = packages_distributions()
     for_users = chain.from_iterable(
         requirements for extra, requirements in EXTRAS.items() if extra not in {"dev", "docs"}

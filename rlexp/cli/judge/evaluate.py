@@ -44,7 +44,7 @@ def evaluate(
     allow_import: AllowImport = None,
     as_json: Json = False,
 ) -> None:
-    """Play fresh episodes with the final policy of a run, or with an ensemble of runs.
+    """Play fresh episodes with the final policy of a run, or of several.
 
     The episodes have seeds that no training used.
     """

@@ -59,5 +59,5 @@ def test_invalid_function_names_in_records_do_no_harm(components: Any, modules: 
     """Records with missing or invalid names of functions are read without an error."""
     environment = {"_target_": "rlexp.x.Y", "id": "CartPole-v1", "components": components}
     assert modules == foreign_modules(
-        SimpleNamespace(agent={}, algorithm={}, environment=environment, replay=None)
+        SimpleNamespace(agent={}, algorithm={}, environment=environment, replay=None, dataset=None)
     )
