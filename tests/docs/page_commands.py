@@ -163,7 +163,12 @@ def execute_page(name: str, experiments: Path, folder: Path) -> None:
         (folder / file).write_text(text)
     if name in FILES:
         FILES[name](folder)
-    process = pasted(BEFORE.get(name, "") + "\n".join(EXECUTED[name]), folder, received=shortened)
+    with pytest.MonkeyPatch.context() as patch:
+        # Otherwise, datasets would be written into the user's folder, and be there at the next time.
+        patch.setenv("MINARI_DATASETS_PATH", str(folder / "datasets"))
+        process = pasted(
+            BEFORE.get(name, "") + "\n".join(EXECUTED[name]), folder, received=shortened
+        )
     output = process.stdout + process.stderr
     assert 0 == process.returncode, output[-4000:]
     assert "Traceback" not in output
