@@ -37,10 +37,10 @@ from rlexp.records.events import Evaluated, Event
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import RunPaths
 from rlexp.training.callback import MetricWriter, Recorder
-from rlexp.training.monitor import RewardTap, WatchedEnvironment
+from rlexp.training.environments.monitor import RewardTap, WatchedEnvironment
+from rlexp.training.environments.replayable_env import ReplayableEnvironment
 from rlexp.training.parameters import weights_digest
 from rlexp.training.parts import Training
-from rlexp.training.replayable_env import ReplayableEnvironment
 from rlexp.training.training_run import TrainingRun, train
 
 RESULTS = Path(__file__).parent / "results" / "lean.json"

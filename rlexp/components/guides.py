@@ -69,8 +69,8 @@ def load_guide(run: str, weights: str | None, environment: Env, component: str) 
     Raises:
         ConfigError: The policy does not fit the environment, or has another digest.
     """
+    from rlexp.training.environments.rng_state import undisturbed_globals
     from rlexp.training.restore import restore_policy
-    from rlexp.training.rng_state import undisturbed_globals
 
     paths = _run(run, component, weights)
     try:

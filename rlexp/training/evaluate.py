@@ -16,9 +16,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rlexp.environments import MEASURES, Environment, Stage
 from rlexp.environments.composed import at_stage
+from rlexp.training.environments.monitor import EvaluatedEnvironment
 from rlexp.training.lean.classic_vector import ClassicControlVector
 from rlexp.training.lean.predictions import prediction_in_use
-from rlexp.training.monitor import EvaluatedEnvironment
 from rlexp.training.vectorise import evaluation_vector, share_statistics
 
 

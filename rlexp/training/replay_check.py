@@ -15,9 +15,9 @@ from stable_baselines3.common.vec_env import VecEnv
 from rlexp.environments import Environment
 from rlexp.errors import RlexpError
 from rlexp.temporary_folders import scratch
-from rlexp.training.episode_log import Array, NotReplayable, digest
-from rlexp.training.rng_state import seed_globals, undisturbed_globals
-from rlexp.training.subprocess_vec_env import EnvironmentDied
+from rlexp.training.environments.episode_log import Array, NotReplayable, digest
+from rlexp.training.environments.rng_state import seed_globals, undisturbed_globals
+from rlexp.training.environments.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vec_env_state import capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import training_vector
 

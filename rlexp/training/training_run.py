@@ -27,6 +27,8 @@ from rlexp.records.scored_measure import lacking_measure
 from rlexp.training import Listener
 from rlexp.training.callback import Diverged, MetricWriter, Recorder
 from rlexp.training.checkpointing import CheckpointScheduler
+from rlexp.training.environments.subprocess_vec_env import EnvironmentDied
+from rlexp.training.environments.taught_vector import TellingRollouts, taught_vector
 from rlexp.training.evaluate import Episodes, Evaluator, undisturbed
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
@@ -49,8 +51,6 @@ from rlexp.training.stopping import (
     TimedOut,
     heartbeat_and_check_stop,
 )
-from rlexp.training.subprocess_vec_env import EnvironmentDied
-from rlexp.training.taught_vector import TellingRollouts, taught_vector
 from rlexp.training.vectorise import write_statistics
 
 LAST_PART = 0.1

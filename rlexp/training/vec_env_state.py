@@ -17,11 +17,11 @@ from stable_baselines3.common.vec_env import (
 )
 from stable_baselines3.common.vec_env.stacked_observations import StackedObservations
 
-from rlexp.training.episode_log import NotReplayable, in_one_line
-from rlexp.training.replayable_env import REASON
-from rlexp.training.rng_state import to_plain_tree
-from rlexp.training.subprocess_vec_env import EnvironmentDied, ForkedVecEnv
-from rlexp.training.taught_vector import TaughtVector
+from rlexp.training.environments.episode_log import NotReplayable, in_one_line
+from rlexp.training.environments.replayable_env import REASON
+from rlexp.training.environments.rng_state import to_plain_tree
+from rlexp.training.environments.subprocess_vec_env import EnvironmentDied, ForkedVecEnv
+from rlexp.training.environments.taught_vector import TaughtVector
 from rlexp.training.vectorise import running_statistics
 
 REPLAY_LIMIT = 30.0

@@ -17,11 +17,16 @@ from stable_baselines3.common.vec_env import (
 
 from rlexp.environments import Environment
 from rlexp.environments.run_teacher import run_teacher
+from rlexp.training.environments.monitor import (
+    Env,
+    EvaluatedEnvironment,
+    RewardTap,
+    WatchedEnvironment,
+)
+from rlexp.training.environments.replayable_env import ReplayableEnvironment
+from rlexp.training.environments.subprocess_vec_env import ForkedVecEnv
+from rlexp.training.environments.taught_vector import TaughtVector
 from rlexp.training.lean.classic_vector import factories, vector_of
-from rlexp.training.monitor import Env, EvaluatedEnvironment, RewardTap, WatchedEnvironment
-from rlexp.training.replayable_env import ReplayableEnvironment
-from rlexp.training.subprocess_vec_env import ForkedVecEnv
-from rlexp.training.taught_vector import TaughtVector
 
 Watched = TypeVar("Watched", bound=WatchedEnvironment)
 

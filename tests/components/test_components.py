@@ -17,7 +17,7 @@ from rlexp.config.validate import validate
 from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import ComposedTask, at_stage
 from rlexp.errors import ConfigError
-from rlexp.training.episode_log import digest
+from rlexp.training.environments.episode_log import digest
 
 CONF = Path(__file__).parents[2] / "conf"
 CONSTRAINED = "constraints={far: {entry: 0, above: 1.0}}"

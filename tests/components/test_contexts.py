@@ -9,7 +9,7 @@ import pytest
 from rlexp.components.context_distributions import Range
 from rlexp.components.contexts import ContextParameter, Contexts
 from rlexp.environments import MEASURES, Stage
-from rlexp.training.episode_log import digest
+from rlexp.training.environments.episode_log import digest
 
 Trace = list[Any]
 FIELDS = [

@@ -8,8 +8,8 @@ import pytest
 
 from rlexp.config.compose import compose
 from rlexp.config.validate import validate
-from rlexp.training.episode_log import digest
-from rlexp.training.replayable_env import ReplayableEnvironment
+from rlexp.training.environments.episode_log import digest
+from rlexp.training.environments.replayable_env import ReplayableEnvironment
 from rlexp.training.vectorise import make_watched
 
 

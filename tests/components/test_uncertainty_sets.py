@@ -10,7 +10,7 @@ from members import member, names, settings
 
 from rlexp.environments import Stage
 from rlexp.environments.composed import at_stage
-from rlexp.training.episode_log import digest
+from rlexp.training.environments.episode_log import digest
 
 SETS = [name for name in names("environment") if name.startswith("rrls_")]
 PLANAR = ("half_cheetah", "hopper", "inverted_pendulum", "walker")

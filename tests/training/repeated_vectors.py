@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from rlexp.environments import Reference, Vector
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training.episode_log import digest
+from rlexp.training.environments.episode_log import digest
 from rlexp.training.vectorise import training_vector
 
 NO_REFERENCE = Reference()

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import env_attributes
-from rlexp.training.env_attributes import compare_attributes, read_attributes
-from rlexp.training.episode_log import NotReplayable
+from rlexp.training.environments import env_attributes
+from rlexp.training.environments.env_attributes import compare_attributes, read_attributes
+from rlexp.training.environments.episode_log import NotReplayable
 
 
 class Phase(Enum):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hidden_state import Walk
 
-from rlexp.training import rng_state
-from rlexp.training.episode_log import EpisodeLog, digest
-from rlexp.training.monitor import RewardTap, WatchedEnvironment
-from rlexp.training.replayable_env import ReplayableEnvironment
+from rlexp.training.environments import rng_state
+from rlexp.training.environments.episode_log import EpisodeLog, digest
+from rlexp.training.environments.monitor import RewardTap, WatchedEnvironment
+from rlexp.training.environments.replayable_env import ReplayableEnvironment
 
 
 def replayable_env(env: gym.Env[Any, Any], seed: int = 7) -> ReplayableEnvironment:

@@ -18,7 +18,7 @@ from rlexp.app.execution.scripts.external import train_external
 from rlexp.protocol.budget import overtime_text
 from rlexp.records.events import Ending, Evaluated, Failure, Measured, RunEnded, StopRequest
 from rlexp.store.layout import AttemptPaths
-from rlexp.training import external
+from rlexp.training.scripts import external
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "external.md"
 BEGIN = """

@@ -8,7 +8,7 @@ import pytest
 from odd_environments import OddEnv
 
 from rlexp.errors import EnvironmentFault
-from rlexp.training.monitor import FAULT, RewardTap, WatchedEnvironment
+from rlexp.training.environments.monitor import FAULT, RewardTap, WatchedEnvironment
 
 
 def watch(env: gym.Env[Any, Any], *, seed: int = 7, defer: bool = False) -> WatchedEnvironment:

@@ -11,7 +11,7 @@ from repeated_vectors import task
 
 from rlexp.environments.wrappers import Wrapper
 from rlexp.training import replay_check
-from rlexp.training.episode_log import digest
+from rlexp.training.environments.episode_log import digest
 from rlexp.training.replay_check import check_round_trip
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlexp.protocol.budget import Budget
 from rlexp.records.events import Evaluated, Failure, Measured
-from rlexp.training.script_results import (
+from rlexp.training.scripts.script_results import (
     EarlierAttempt,
     Results,
     ScriptEvent,

@@ -16,10 +16,11 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecEnv, VecTransposeIm
 
 from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.wrappers import Wrapper
-from rlexp.training import episode_log, subprocess_vec_env, vec_env_state
-from rlexp.training.episode_log import digest
+from rlexp.training import vec_env_state
+from rlexp.training.environments import episode_log, subprocess_vec_env
+from rlexp.training.environments.episode_log import digest
+from rlexp.training.environments.subprocess_vec_env import EnvironmentDied
 from rlexp.training.learner_state import pack, unpack
-from rlexp.training.subprocess_vec_env import EnvironmentDied
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 
 Make = Callable[[GymnasiumTask], VecEnv]

@@ -8,7 +8,7 @@ import pytest
 from rlexp.protocol.budget import Budget
 from rlexp.protocol.vector_scores import VectorScores
 from rlexp.records.events import Evaluated
-from rlexp.training.script_results import Results, ScriptFault
+from rlexp.training.scripts.script_results import Results, ScriptFault
 
 TEAM = VectorScores(return_of="team")
 TREASURE = VectorScores(reference_point={"treasure": 0.0, "time": -10.0})

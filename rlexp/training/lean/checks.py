@@ -19,6 +19,7 @@ from stable_baselines3.sac.policies import SACPolicy
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
+from rlexp.training.environments.rng_state import undisturbed_globals
 from rlexp.training.lean.actor_critic import actor_critic_of
 from rlexp.training.lean.classic_control import dynamics_of
 from rlexp.training.lean.optimisers import all_at_once
@@ -33,7 +34,6 @@ from rlexp.training.lean.registry import (
     PREDICTION,
 )
 from rlexp.training.lean.squashed_actor import squashed_actor_of
-from rlexp.training.rng_state import undisturbed_globals
 
 BATCHES = (1, 8, 65)
 """Sizes of compared batches: whole vectors of any processor, and rests of them."""

@@ -22,8 +22,8 @@ from stable_baselines3.common.vec_env.base_vec_env import (
     VecEnvStepReturn,
 )
 
+from rlexp.training.environments.monitor import Env, RewardTap, WatchedEnvironment
 from rlexp.training.lean.classic_control import Dynamics, Outcome, dynamics_of
-from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
 
 MOST_ROWS = 1024
 """Steps that are kept outside of the environments."""

@@ -30,8 +30,8 @@ from rlexp.records.events import Continued, Evaluated, Event, Measured, RunEnded
 from rlexp.store.layout import AttemptPaths, RunPaths
 from rlexp.store.runs import read_attempts
 from rlexp.training import Listener
-from rlexp.training.external import Script, script_configuration, train_by_script
-from rlexp.training.script_results import EarlierAttempt, evaluations_in
+from rlexp.training.scripts.external import Script, script_configuration, train_by_script
+from rlexp.training.scripts.script_results import EarlierAttempt, evaluations_in
 
 if TYPE_CHECKING:
     from rlexp.training.parts import Training

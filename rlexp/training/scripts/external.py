@@ -24,7 +24,13 @@ from rlexp.records.events import (
     StopRequest,
 )
 from rlexp.training import Listener
-from rlexp.training.script_results import EarlierAttempt, Results, ScriptEvent, ScriptFault, Tail
+from rlexp.training.scripts.script_results import (
+    EarlierAttempt,
+    Results,
+    ScriptEvent,
+    ScriptFault,
+    Tail,
+)
 from rlexp.training.stopping import Stopped, TimedOut
 
 VERSION = 1

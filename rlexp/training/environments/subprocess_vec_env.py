@@ -10,7 +10,7 @@ from typing import Any
 from stable_baselines3.common.vec_env import SubprocVecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from rlexp.training.monitor import FAULT, Env
+from rlexp.training.environments.monitor import FAULT, Env
 
 CLOSE_LIMIT = 5.0
 """Seconds that environments may take to close before their processes are killed."""

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from rlexp.environments.run_teacher import PLAN_TASK
-from rlexp.training.env_attributes import (
+from rlexp.training.environments.env_attributes import (
     compare_attributes,
     read_attributes,
     restore_numbers,
 )
-from rlexp.training.episode_log import EpisodeLog, NotReplayable, digest, in_one_line
-from rlexp.training.monitor import Env, RewardTap, WatchedEnvironment
-from rlexp.training.rng_state import wrapper_stack
+from rlexp.training.environments.episode_log import EpisodeLog, NotReplayable, digest, in_one_line
+from rlexp.training.environments.monitor import Env, RewardTap, WatchedEnvironment
+from rlexp.training.environments.rng_state import wrapper_stack
 
 ACTED, ACTS_AS = "acted", "acts_as"
 """Attributes of wrappers: how often one has changed the training, and its kind and name in reports."""

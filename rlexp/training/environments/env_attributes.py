@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from rlexp.training.episode_log import NotReplayable
+from rlexp.training.environments.episode_log import NotReplayable
 
 DEEPEST = 10
 """Levels of nested values that a digest includes."""

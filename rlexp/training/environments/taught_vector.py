@@ -9,9 +9,9 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from rlexp.environments.run_teacher import LESSON, TASK_BOX, Array, Rollout, RunTeacher
-from rlexp.training.episode_log import NotReplayable
-from rlexp.training.rng_state import to_plain_tree
-from rlexp.training.subprocess_vec_env import ForkedVecEnv, raise_fault
+from rlexp.training.environments.episode_log import NotReplayable
+from rlexp.training.environments.rng_state import to_plain_tree
+from rlexp.training.environments.subprocess_vec_env import ForkedVecEnv, raise_fault
 
 BEGIN_EPISODE = "begin_episode"
 """Method of an environment that begins an episode with a task."""

@@ -14,7 +14,7 @@ from rlexp.protocol.units import ENVIRONMENT_STEPS, unit_text
 from rlexp.protocol.vector_scores import HYPERVOLUME, NO_VECTORS, VectorScores
 from rlexp.records.events import Continued, Evaluated, Failure, Measured
 from rlexp.records.scored_measure import lacking_measure
-from rlexp.training.vector_results import front_measures, joined, split_returns
+from rlexp.training.scripts.vector_results import front_measures, joined, split_returns
 
 EVALUATION_KEYS = ("returns", "front", "lengths", "seconds", "measures", "final")
 CONTINUES = "continues"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlexp.training.rng_state import SPACE, Env, Generators, to_plain_tree
+from rlexp.training.environments.rng_state import SPACE, Env, Generators, to_plain_tree
 
 Array = np.ndarray[Any, Any]
 

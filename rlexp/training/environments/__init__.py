@@ -1,0 +1,1 @@
+"""The environments of a training: watched, logged, replayed, in processes of their own, and taught."""

@@ -1,0 +1,1 @@
+"""Training scripts outside of rlexp: started, read, and their results checked."""
