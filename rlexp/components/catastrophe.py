@@ -14,7 +14,7 @@ import gymnasium as gym
 from annotated_types import Interval
 
 from rlexp.components.constraints import Constraint, check_entries, violations
-from rlexp.environments import MEASURES, Stage
+from rlexp.environments import MEASURES, STEP_REWARD, Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.measures import CATASTROPHE, DeclaredMeasure
@@ -76,6 +76,7 @@ class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         self._below, self._constraints = below, constraints
+        self._counts_task_rewards = env.has_wrapper_attr(STEP_REWARD)
         self._rewards: list[float] = []
         self._violated = False
 
@@ -89,7 +90,9 @@ class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         """Step, and judge the episode at its end."""
         result = self.env.step(action)
         observation, reward, terminated, truncated, info = result
-        self._rewards.append(float(reward))
+        # Wrappers of the task may change rewards, by which its return is not changed.
+        of_task = self.env.get_wrapper_attr(STEP_REWARD) if self._counts_task_rewards else reward
+        self._rewards.append(float(of_task))
         step_violations = violations(self._constraints, observation, action, info)
         self._violated = self._violated or any(step_violations.values())
         if terminated or truncated:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MEASURES = "measures"
 """Key of the info dictionary: at the end of an episode, it holds one number for each measure."""
+STEP_REWARD = "since_last_look"
+"""Attribute of the innermost wrapper of a training or evaluation: the task's own reward of a step."""
 
 
 class Stage(StrEnum):

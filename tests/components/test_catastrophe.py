@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium as gym
 import pytest
 from scripted import Scripted, array, play
 
@@ -10,6 +11,7 @@ from rlexp.components.constraints import Constraint
 from rlexp.environments import MEASURES, Stage
 from rlexp.errors import ConfigError
 from rlexp.stats.none_seen import largest_rate, none_seen
+from rlexp.training.environments.monitor import RewardTap, WatchedEnvironment
 
 TRACK = {"track": Constraint(entry=0, above=1.0)}
 
@@ -57,3 +59,13 @@ def test_no_catastrophe_in_few_runs_is_no_rate_of_zero() -> None:
     assert "no catastrophe in 10 runs: a mean rate up to 0.26 is possible at 95 %" in str(text)
     assert none_seen("catastrophe", [0.0, 0.1], 0.95) is None
     assert none_seen("success", [0.0, 0.0], 0.95) is None
+
+
+def test_the_bound_is_one_on_the_return_of_the_task() -> None:
+    """A wrapper that clips rewards changes neither the return of an episode nor what it is judged by."""
+    tap = RewardTap(Scripted([0.0] * 4, rewards=[3.0, 3.0, 3.0]))
+    clipped = gym.wrappers.ClipReward(tap, -1.0, 1.0)
+    wrapped = Catastrophe(below=9.0, constraints=None).wrap(clipped, Stage.EVALUATION)
+    watched = WatchedEnvironment(wrapped, tap, 0, filename=None, defer=False)
+    info = play(watched, [array(0.0)] * 3)[-1][4]
+    assert (9.0, 0.0) == (info["episode"]["r"], info[MEASURES]["catastrophe"])
