@@ -143,3 +143,18 @@ def test_a_first_context_that_does_not_fit_is_refused(
     """The error says what is allowed, before anything trains."""
     with pytest.raises(ConfigError, match=message):
         teacher("iwocs", first=first).wrap(Contexts(Slope()), Stage.TRAINING)
+
+
+def test_a_first_context_between_listed_values_is_the_one_that_is_played() -> None:
+    """A parameter with a list of values takes none between them, and the list of contexts says so.
+
+    Otherwise episodes on the list, which end within a search, would be taken for a candidate.
+    """
+    taught_lessons = lessons()
+    played = np.array([0.4, 20.0])
+    for _ in range(6):
+        taught_lessons.propose()
+        taught_lessons.learn(played, 0.0)
+    assert [played.tolist()] == taught_lessons.contexts.tolist()
+    taught_lessons.learn(played, -1000.0)
+    assert 0 == taught_lessons.evaluated

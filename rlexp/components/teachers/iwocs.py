@@ -146,6 +146,9 @@ class IwocsLessons:
         if self._searching:
             self._judge(task, outcome)
             return
+        if self._is_before_any_search:
+            # Where a parameter has a list of values, the first context was played at the nearest one.
+            self.contexts = task[np.newaxis]
         self._trained += 1
         is_due = self._trained >= self._teacher.train_episodes
         if is_due and len(self.contexts) < self._teacher.most:
@@ -177,6 +180,11 @@ class IwocsLessons:
         self._played = _rows(state["played"], dimensions)
         self._outcomes = np.asarray(state["outcomes"], dtype=np.float64)
         self._waited = int(state["waited"])
+
+    @property
+    def _is_before_any_search(self) -> bool:
+        # The count of outcomes stays as the last search has left it.
+        return not self._searching and self._waited == 0
 
     def _begin_search(self) -> None:
         teacher, dimensions = self._teacher, len(self._box.low)
