@@ -37,7 +37,8 @@ class Rollout:
         tasks: For each environment, the tasks of the episodes of the rollout in order. The first may
             have begun in an earlier rollout.
         starts: Whether an episode begins with a step (steps × environments).
-        rewards: Rewards as the learner gets them (steps × environments).
+        rewards: Rewards as the learner gets them, without the estimated value of what follows after a
+            time limit (steps × environments).
         values: Estimated values of the observations (steps × environments).
         advantages: Generalised advantage estimates, Schulman et al. 2016 (steps × environments).
         ended: Whether the last step has ended an episode (environments).

@@ -17,6 +17,14 @@ from rlexp.environments import Stage
 FOLDER = Path(__file__).parents[2] / "conf" / "teacher"
 OF_LEVELS = {"plr"}
 """Teachers that choose levels instead of contexts."""
+PLAIN = {
+    "frame_stack": 1,
+    "normalise_observations": False,
+    "normalise_rewards": False,
+    "clip_observations": 10.0,
+    "clip_rewards": 10.0,
+}
+"""Settings of a vector that changes nothing."""
 TEACHERS = sorted(
     path.stem for path in FOLDER.glob("*.yaml") if path.stem not in {"none", *OF_LEVELS}
 )

@@ -1,17 +1,25 @@
 """Prioritised level replay: its scores, its probabilities, and what it refuses."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from taught_environments import Slope, teacher
+import torch
+from stable_baselines3 import A2C
+from taught_environments import PLAIN, Slope, teacher
 
 from rlexp.components.levels import Levels
 from rlexp.components.teachers.level_scores import EpisodeScores, Score
 from rlexp.components.teachers.plr import LevelLessons
-from rlexp.environments import Stage
+from rlexp.environments import Reference, Stage, Vector
+from rlexp.environments.composed import ComposedTask
+from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.environments.run_teacher import Rollout
 from rlexp.errors import ConfigError
+from rlexp.training.environments.taught_vector import TellingRollouts, taught_vector
+from rlexp.training.vectorise import training_vector
 
 
 def lessons(count: int = 4, first: int = 10, **changes: Any) -> LevelLessons:
@@ -154,3 +162,35 @@ def test_evaluations_play_levels_in_order() -> None:
     """A teacher does not change evaluations."""
     levels = Levels(training=3, test=2, start=0).wrap(Slope(), Stage.EVALUATION)
     assert levels is teacher("plr").wrap(levels, Stage.EVALUATION)
+
+
+def test_estimated_values_are_no_part_of_returns(tmp_path: Path) -> None:
+    """The library adds the value of the last observation to the reward that a time limit follows.
+
+    A learner that expects 100 everywhere would otherwise have seen returns of about 100 on levels
+    without any reward.
+    """
+    slope = GymnasiumTask(
+        id="taught/Slope-v0",
+        name=None,
+        imports=("taught_environments",),
+        arguments={},
+        max_episode_steps=3,
+        wrappers=(),
+        vector=Vector(count=2, kind="dummy", **PLAIN),  # type: ignore[arg-type]
+        reference=Reference(),
+    )
+    components = {
+        "levels": Levels(training=4, test=1, start=0),
+        "plr": teacher("plr", score="max_mc"),
+    }
+    vector = training_vector(ComposedTask(slope, components), [1, 2], [0, 0], 0.99, tmp_path)
+    with closing(vector):
+        layer = taught_vector(vector)
+        assert layer is not None
+        learner = A2C("MlpPolicy", vector, n_steps=8, device="cpu")
+        torch.nn.init.constant_(learner.policy.value_net.bias, 100.0)
+        learner.learn(32, callback=TellingRollouts(layer))
+    scores = layer.lessons.scores  # type: ignore[attr-defined]
+    assert np.isfinite(scores).any()
+    assert np.nanmax(scores) < -50

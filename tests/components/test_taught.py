@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import VecEnv
 from taught_environments import (
+    PLAIN,
     TEACHERS,
     ContextComponent,
     Contexts,
@@ -23,14 +24,6 @@ from rlexp.environments.gymnasium_task import GymnasiumTask
 from rlexp.errors import ConfigError, EnvironmentFault
 from rlexp.training.replay_check import check_round_trip
 from rlexp.training.vectorise import training_vector
-
-PLAIN = {
-    "frame_stack": 1,
-    "normalise_observations": False,
-    "normalise_rewards": False,
-    "clip_observations": 10.0,
-    "clip_rewards": 10.0,
-}
 
 SOON: dict[str, dict[str, Any]] = {
     "iwocs": {"train_episodes": 1, "candidates": 40},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
@@ -72,17 +73,18 @@ class TaughtVector(VecEnvWrapper):
             past = self._tasks[position] if self.hears_rollouts else []
             self._tasks[position] = [*past, task]
 
-    def hear_rollout(self, model: Any) -> None:
+    def hear_rollout(self, model: Any, rewards: NDArray[np.float32]) -> None:
         """Tell the teacher of a rollout that has ended.
 
         Args:
             model: The learner, whose rollout buffer is full.
+            rewards: The rewards of the rollout (steps × environments).
         """
         buffer = model.rollout_buffer
         rollout = Rollout(
             tasks=self._tasks,
             starts=buffer.episode_starts.astype(bool),
-            rewards=buffer.rewards.copy(),
+            rewards=rewards,
             values=buffer.values.copy(),
             advantages=buffer.advantages.copy(),
             ended=np.asarray(model._last_episode_starts, dtype=bool),  # noqa: SLF001
@@ -137,12 +139,18 @@ class TellingRollouts(BaseCallback):
     def __init__(self, vector: TaughtVector) -> None:
         super().__init__()
         self._vector = vector
+        self._rewards: list[NDArray[np.float32]] = []
+
+    def _on_rollout_start(self) -> None:
+        self._rewards.clear()
 
     def _on_step(self) -> bool:
+        # The buffer adds the estimated value of the last observation to the reward before a time limit.
+        self._rewards.append(np.array(self.locals["rewards"], dtype=np.float32))
         return True
 
     def _on_rollout_end(self) -> None:
-        self._vector.hear_rollout(self.model)
+        self._vector.hear_rollout(self.model, np.stack(self._rewards))
 
 
 def taught_vector(vector: VecEnv | None) -> TaughtVector | None:
