@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -82,6 +84,18 @@ def test_an_unwritable_folder_is_a_document(
     printed = rlexp(workspace, "run", "experiment=new", "--json")
     assert 2 == printed.code
     SCHEMA.validate(printed.content)
+
+
+@pytest.mark.parametrize("words", ["ls x", "best x", "run", "config list"])
+def test_a_deleted_folder_is_one_line(tmp_path: Path, words: str) -> None:
+    """A command in a folder that another process has deleted says so, without a traceback."""
+    (folder := tmp_path / "deleted").mkdir()
+    script = f"import os, sys; os.rmdir({str(folder)!r}); from rlexp.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *words.split()], cwd=folder, capture_output=True, text=True
+    )
+    assert (2, 1) == (ended.returncode, ended.stderr.count("\n")), ended.stderr
+    assert "was deleted: change to another one" in ended.stderr
 
 
 def test_several_mistakes_are_in_one_message(workspace: Path) -> None:

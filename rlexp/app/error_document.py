@@ -23,6 +23,18 @@ def error_document(error: RlexpError) -> ErrorDocument:
     )
 
 
+def deleted_folder(error: BaseException) -> RlexpError | None:
+    """The error that the folder of the command was deleted; None for any other exception."""
+    if not isinstance(error, FileNotFoundError):
+        return None
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        text = "the folder in which the command was typed was deleted: change to another one, cd ~"
+        return RlexpError(text, code="unwritable", command="cd ~")
+    return None
+
+
 def unwritable_folder(error: BaseException) -> RlexpError | None:
     """The error about a disk or folder that cannot be written; None for any other exception."""
     if not isinstance(error, OSError) or error.errno not in UNWRITABLE:

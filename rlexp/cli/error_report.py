@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from rlexp.app.error_document import error_document, unwritable_folder
+from rlexp.app.error_document import deleted_folder, error_document, unwritable_folder
 from rlexp.app.results import ErrorDocument, document
 from rlexp.cli.exit_codes import INCOMPLETE, MISTAKE
 from rlexp.cli.options import console_for
@@ -53,8 +53,8 @@ def make_error_report(error: BaseException, arguments: Sequence[str] = ()) -> Er
         return make_error_report(Interrupted("interrupted"))
     if isinstance(error, typer.Abort):
         return _report(Interrupted("standard input ended"), INCOMPLETE)
-    if (unwritable := unwritable_folder(error)) is not None:
-        return _report(unwritable, MISTAKE)
+    if (unusable := unwritable_folder(error) or deleted_folder(error)) is not None:
+        return _report(unusable, MISTAKE)
     # Usage errors come from Typer or from the click inside it; both classes have this method.
     return _usage_report(error, arguments) if hasattr(error, "format_message") else None
 
