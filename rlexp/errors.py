@@ -143,6 +143,17 @@ class RlexpError(Exception):
         text = f"{sentence}{did_you_mean(word, allowed)}{listed}{after}{full}"
         return cls(text, code=code, key=key, allowed=allowed, command=command)
 
+    @classmethod
+    def missing_package(cls, sentence: str, command: str, *, key: str | None = None) -> Self:
+        """An error about a package that is not installed.
+
+        Args:
+            sentence: What is missing, and for what; the message ends with the command.
+            command: The command that installs it.
+            key: The setting or argument that needs it.
+        """
+        return cls(f"{sentence}: {command}", code="missing_package", key=key, command=command)
+
     def rephrased(self, message: str) -> Self:
         """The same error with another message."""
         return type(self)(

@@ -92,7 +92,11 @@ def test_a_deleted_folder_is_one_line(tmp_path: Path, words: str) -> None:
     (folder := tmp_path / "deleted").mkdir()
     script = f"import os, sys; os.rmdir({str(folder)!r}); from rlexp.cli import main; main()"
     ended = subprocess.run(
-        [sys.executable, "-c", script, *words.split()], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-c", script, *words.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (2, 1) == (ended.returncode, ended.stderr.count("\n")), ended.stderr
     assert "was deleted: change to another one" in ended.stderr

@@ -9,10 +9,9 @@ from annotated_types import Interval
 
 from rlexp.agents.networks import drop_none
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
 
-INSTALL = "pip install 'rlexp[gbrl]'"
-"""Installs the package of the trees."""
 Rate = Annotated[float, Interval(gt=0, lt=inf)]
 
 
@@ -77,8 +76,6 @@ class GBRL:
             ConfigError: The package is not installed.
         """
         if find_spec("gbrl") is None:
-            raise ConfigError(
-                f"agent=gbrl needs a package that is not installed: {INSTALL}",
-                code="missing_package",
-                command=INSTALL,
+            raise ConfigError.missing_package(
+                "agent=gbrl needs a package that is not installed", install_command("gbrl")
             )

@@ -11,6 +11,7 @@ from rlexp.algorithms import Algorithm, shown_name
 from rlexp.algorithms.noise import ExplorationNoise, make_action_noise
 from rlexp.algorithms.schedules import HyperparameterSchedule, Scheduled, in_library_terms
 from rlexp.errors import ConfigError, did_you_mean
+from rlexp.installation_way import install_command
 from rlexp.protocol.step_schedule import StepSchedule, first_value
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ NOT_OF_THE_LIBRARY = frozenset({"start_from", "experience"})
 """Settings of an algorithm that are no arguments of the library's class."""
 TREE_POLICY = "TreePolicy"
 """A policy of gradient-boosted trees, which rlexp adds to those of the library."""
-INSTALL_TREES = "pip install 'rlexp[gbrl]'"
-"""Installs the package of the trees."""
 _FROM_ALGORITHM = {"self", "observation_space", "action_space", "lr_schedule", "use_sde"}
 """Arguments of a policy that the algorithm passes itself."""
 
@@ -213,10 +212,8 @@ def _policies_of_rlexp(policy: str) -> dict[str, type[Any]]:
     try:
         from rlexp.algorithms.tree_policy import TreePolicy
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"agent=gbrl needs a package that is not installed: {INSTALL_TREES}",
-            code="missing_package",
-            command=INSTALL_TREES,
+        raise ConfigError.missing_package(
+            "agent=gbrl needs a package that is not installed", install_command("gbrl")
         ) from error
     return {TREE_POLICY: TreePolicy}
 

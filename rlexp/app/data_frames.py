@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-INSTALL = "pip install 'rlexp[pandas]'"
 
 DataRow = Mapping[str, Any]
 """The cells of a row by column."""
@@ -31,10 +30,9 @@ def data_frame(
     try:
         from pandas import DataFrame, Series
     except ImportError as error:
-        raise ConfigError(
-            f"a data frame needs pandas, which is not installed; to install it: {INSTALL}",
-            code="missing_package",
-            command=INSTALL,
+        raise ConfigError.missing_package(
+            "a data frame needs pandas, which is not installed; to install it",
+            install_command("pandas"),
         ) from error
     kept = list(rows)
     names = dict.fromkeys([*columns, *(name for row in kept for name in row)])

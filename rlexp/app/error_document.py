@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 from rlexp.app.results import ErrorDocument
 from rlexp.errors import RlexpError
@@ -28,7 +29,7 @@ def deleted_folder(error: BaseException) -> RlexpError | None:
     if not isinstance(error, FileNotFoundError):
         return None
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
         text = "the folder in which the command was typed was deleted: change to another one, cd ~"
         return RlexpError(text, code="unwritable", command="cd ~")

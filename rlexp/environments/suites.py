@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from rlexp.installation_way import install_command
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
@@ -124,7 +126,7 @@ def installation_conflict(suite: Suite) -> str:
 
 def install_hint(suite: Suite) -> str:
     """Return the command that installs the suite, with any conflict that it would cause."""
-    command = f"pip install 'rlexp[{suite.extra}]'"
+    command = install_command(suite.extra)
     if reason := installation_conflict(suite):
         return f"{command} in a virtual environment of its own: {reason}"
     return command

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from rlexp.environments import Environment
 from rlexp.environments.composed import ComposedTask
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 from rlexp.protocol.identity import TARGET
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ TWINS = {
     "Pendulum-v1": f"{PACKAGE}.pendulum.PendulumTwin",
 }
 """Classes by the id of the task in Gymnasium, each in a file of its own, whose digest is recorded."""
-INSTALL = "pip install 'rlexp[compiled]'"
 KEY = "algorithm.twin"
 GUIDE = "docs/guides/compiled.md"
 
@@ -80,11 +80,10 @@ def check_twin(environment: Environment, named: Mapping[str, Any] | None) -> Non
     _settings(environment, named)
     # Last, because the other obstacles remain when JAX is installed.
     if find_spec("jax") is None:
-        raise ConfigError(
-            f"compiled algorithms need JAX, which is not installed: {INSTALL}",
-            code="missing_package",
+        raise ConfigError.missing_package(
+            "compiled algorithms need JAX, which is not installed",
+            install_command("compiled"),
             key="algorithm",
-            command=INSTALL,
         )
 
 

@@ -145,10 +145,8 @@ def _check_driver(url: "URL") -> None:
     except (ImportError, NoSuchModuleError) as error:
         default = driver == "psycopg"
         package = PACKAGES.get("postgresql" if default else driver, driver)
-        raise ConfigError(
-            f"sweep.storage: the driver {driver} is not installed: pip install '{package}'",
-            code="missing_package",
-            command=f"pip install '{package}'",
+        raise ConfigError.missing_package(
+            f"sweep.storage: the driver {driver} is not installed", f"pip install '{package}'"
         ) from error
 
 

@@ -93,10 +93,7 @@ def missing_package(tracker: Tracker) -> TrackerRefused | None:
 
 def not_installed(package: str) -> TrackerRefused:
     """The error that a tracker's package is not installed, with the command that installs it."""
-    command = install_command(package)
-    return TrackerRefused(
-        f"{package} is not installed: {command}", code="missing_package", command=command
-    )
+    return TrackerRefused.missing_package(f"{package} is not installed", install_command(package))
 
 
 def shown_path(path: Path, project: Path) -> str:

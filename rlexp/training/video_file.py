@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 """An image: height × width × 3 (red, green, blue), 0 to 255."""
@@ -117,10 +118,8 @@ def ending() -> str:
         return ".mp4"
     if find_spec("PIL"):
         return ".gif"
-    raise ConfigError(
-        "a video needs packages that are not installed: pip install 'rlexp[video]'",
-        code="missing_package",
-        command="pip install 'rlexp[video]'",
+    raise ConfigError.missing_package(
+        "a video needs packages that are not installed", install_command("video")
     )
 
 

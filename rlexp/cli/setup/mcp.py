@@ -40,12 +40,8 @@ def serve(
             key="--workspace",
         )
     if find_spec(EXTRA) is None:
-        command = install_command(EXTRA)
-        raise ConfigError(
-            f"rlexp mcp needs the package {EXTRA}: {command}",
-            code="missing_package",
-            key=EXTRA,
-            command=command,
+        raise ConfigError.missing_package(
+            f"rlexp mcp needs the package {EXTRA}", install_command(EXTRA), key=EXTRA
         )
     os.chdir(folder)
     from rlexp.mcp.server import serve as serve_client

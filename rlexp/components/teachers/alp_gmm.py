@@ -14,6 +14,7 @@ from rlexp.components.teachers.task_history import TeacherHistory, UnitBox
 from rlexp.components.teachers.taught import Env, taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
 
 MOST = 10_000
@@ -65,11 +66,9 @@ class AlpGmm:
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged."""
         if stage is Stage.TRAINING and find_spec("sklearn") is None:
-            raise ConfigError(
-                "teacher=alp_gmm needs a package that is not installed: "
-                "pip install 'rlexp[curriculum]'",
-                code="missing_package",
-                command="pip install 'rlexp[curriculum]'",
+            raise ConfigError.missing_package(
+                "teacher=alp_gmm needs a package that is not installed",
+                install_command("curriculum"),
             )
         return taught(environment, stage, self, self.outcome)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlexp.errors import ConfigError
 from rlexp.exchange.exporters.tables import CellValue, Sheet
+from rlexp.installation_way import install_command
 
 WRITERS = ("pyarrow", "duckdb")
 """Packages that write Parquet, the preferred one first."""
@@ -22,10 +23,9 @@ def parquet_package() -> str:
     for name in WRITERS:
         if find_spec(name) is not None:
             return name
-    raise ConfigError(
-        "writing Parquet needs pyarrow or duckdb: pip install pyarrow, or export csv",
-        code="missing_package",
-        command="pip install pyarrow",
+    raise ConfigError.missing_package(
+        "writing Parquet needs pyarrow or duckdb; export csv, or install one of them",
+        install_command("parquet"),
     )
 
 

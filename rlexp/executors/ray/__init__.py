@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt
 from rlexp.errors import ExecutorError
 from rlexp.executors import Site
 from rlexp.executors.ray.session import DETACHED, RaySession
+from rlexp.installation_way import install_command
 from rlexp.store.provenance import usable_cores
 
 ELSEWHERE = 16
@@ -54,11 +55,7 @@ class Ray:
                 lacks the resources of a run.
         """
         if find_spec("ray") is None:
-            raise ExecutorError(
-                "Ray is not installed: pip install 'rlexp[ray]'",
-                code="missing_package",
-                command="pip install 'rlexp[ray]'",
-            )
+            raise ExecutorError.missing_package("Ray is not installed", install_command("ray"))
         session = RaySession(
             site,
             cluster={"address": self.address, "cores": usable_cores()},

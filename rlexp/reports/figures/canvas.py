@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rlexp.errors import ConfigError
+from rlexp.installation_way import install_command
 from rlexp.reports.drawing.axes import AxisScale
 from rlexp.reports.drawing.blocks import Axis
 from rlexp.reports.drawing.blocks import Figure as Block
@@ -226,11 +227,9 @@ def publication_style() -> Iterator[None]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise ConfigError(
-            "figures are drawn by Matplotlib, which is not installed; to install it: "
-            "pip install 'rlexp[figures]'",
-            code="missing_package",
-            command="pip install 'rlexp[figures]'",
+        raise ConfigError.missing_package(
+            "figures are drawn by Matplotlib, which is not installed; to install it",
+            install_command("figures"),
         ) from error
     with mpl.rc_context():
         # The user's own settings would change the figure, so Matplotlib's defaults are the base.
