@@ -76,7 +76,6 @@ class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         super().__init__(env)
         self._below, self._constraints = below, constraints
-        self._counts_task_rewards = env.has_wrapper_attr(STEP_REWARD)
         self._rewards: list[float] = []
         self._violated = False
 
@@ -91,8 +90,9 @@ class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
         result = self.env.step(action)
         observation, reward, terminated, truncated, info = result
         # Wrappers of the task may change rewards, by which its return is not changed.
-        of_task = self.env.get_wrapper_attr(STEP_REWARD) if self._counts_task_rewards else reward
-        self._rewards.append(float(of_task))
+        if self.env.has_wrapper_attr(STEP_REWARD):
+            reward = self.env.get_wrapper_attr(STEP_REWARD)
+        self._rewards.append(float(reward))
         step_violations = violations(self._constraints, observation, action, info)
         self._violated = self._violated or any(step_violations.values())
         if terminated or truncated:
