@@ -37,6 +37,8 @@ class AlpGmm:
     """
 
     identity: ClassVar = Identity("teacher", "alp_gmm")
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
 
     outcome: str
     """Outcome of an episode: `return`, or the name of a measure (`success`)."""
@@ -57,11 +59,6 @@ class AlpGmm:
     def __post_init__(self) -> None:
         if self.worst is not None and self.best is not None and self.worst >= self.best:
             raise ConfigError(f"component.worst={self.worst} must be less than best={self.best}")
-
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged."""

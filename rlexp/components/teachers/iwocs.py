@@ -36,6 +36,8 @@ class Iwocs:
     """
 
     identity: ClassVar = Identity("teacher", "iwocs")
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
     shared: ClassVar = True
     """A run has one list of contexts, which all of its environments play."""
 
@@ -51,11 +53,6 @@ class Iwocs:
     """Episodes of a search in each of its contexts."""
     most: Annotated[int, Interval(ge=2, le=10_000)]
     """Largest number of contexts in the list, after which no more are searched."""
-
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged.

@@ -38,6 +38,10 @@ class Mbtl:
     """
 
     identity: ClassVar = Identity("teacher", "mbtl")
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
+    shared: ClassVar = True
+    """One teacher for all environments of a run."""
 
     outcome: str
     """Outcome of an episode: `return`, or the name of a measure (`success`)."""
@@ -52,16 +56,6 @@ class Mbtl:
     """Share of the episodes of a stage that play contexts of earlier stages."""
     random_share: Share
     """Share of contexts that are drawn uniformly."""
-
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
-
-    @property
-    def shared(self) -> bool:
-        """True: one teacher for all environments of a run."""
-        return True
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged."""

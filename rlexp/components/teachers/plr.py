@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from rlexp.components.teachers import Array
 from rlexp.components.teachers.level_scores import EpisodeScores
-from rlexp.components.teachers.taught import Env, LessonEnvironment
+from rlexp.components.teachers.taught import Env, LessonEnvironment, taught
 from rlexp.environments import Stage
-from rlexp.environments.composed import RESETS_AGAIN
 from rlexp.environments.run_teacher import Rollout
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
@@ -35,6 +34,12 @@ class PrioritisedLevelReplay:
     """
 
     identity: ClassVar = Identity("teacher", "plr")
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
+    shared: ClassVar = True
+    """One teacher for all environments of a run."""
+    needs_values: ClassVar = True
+    """Scores come from the value function of the learner."""
 
     score: Literal["value_loss", "positive_value_loss", "max_mc"]
     """Score of an episode, a mean over its steps: of the absolute advantage (`value_loss`), of its
@@ -47,46 +52,20 @@ class PrioritisedLevelReplay:
     """Probability that a level is played again while there are new ones; null: the share of levels
     that were played."""
 
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
-
-    @property
-    def shared(self) -> bool:
-        """True: one teacher for all environments of a run."""
-        return True
-
-    @property
-    def needs_values(self) -> bool:
-        """True: scores come from the value function of the learner."""
-        return True
-
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with levels from this teacher for training, else unchanged.
 
         Raises:
             ConfigError: The environment has no levels, or too many.
         """
-        if stage is not Stage.TRAINING:
-            return environment
-        if not environment.has_wrapper_attr("plan_level"):
-            raise ConfigError(
-                "teacher=plr needs an environment with levels: choose component=levels, or "
-                "environment=minigrid_four_rooms_levels, or teacher=none"
-            )
-        if environment.has_wrapper_attr(RESETS_AGAIN):
-            raise ConfigError(
-                "a teacher cannot choose levels beside jump_start or snapshots, which reset an "
-                "episode again as it begins: leave one of them out"
-            )
-        wrapped = LessonEnvironment(environment, None, of="level")
-        low, high = wrapped.task_box
-        if (count := int(high[0] - low[0]) + 1) > MOST_LEVELS:
-            raise ConfigError(
-                f"teacher=plr keeps a score of each training level, of at most {MOST_LEVELS:,}: "
-                f"lower environment.components.levels.training={count}, or use teacher=none"
-            )
+        wrapped = taught(environment, stage, self, None, of="level")
+        if isinstance(wrapped, LessonEnvironment):
+            (low,), (high,) = wrapped.task_box
+            if (count := int(high - low) + 1) > MOST_LEVELS:
+                raise ConfigError(
+                    f"teacher=plr keeps a score of each training level, of at most {MOST_LEVELS:,}: "
+                    f"lower environment.components.levels.training={count}, or use teacher=none"
+                )
         return wrapped
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> "LevelLessons":

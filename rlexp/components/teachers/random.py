@@ -19,11 +19,8 @@ class RandomTeacher:
     """
 
     identity: ClassVar = Identity("teacher", "random")
-
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged."""

@@ -31,6 +31,8 @@ class SuccessRate:
     """
 
     identity: ClassVar = Identity("teacher", "success_rate")
+    splits: ClassVar = False
+    """A teacher does not change evaluation."""
 
     outcome: str
     """Outcome of an episode: `return`, or the name of a measure (`success`)."""
@@ -60,11 +62,6 @@ class SuccessRate:
             raise ConfigError(
                 f"component.neighbours={self.neighbours} must not exceed window={self.window}"
             )
-
-    @property
-    def splits(self) -> bool:
-        """False: teachers do not change evaluation."""
-        return False
 
     def wrap(self, environment: Env, stage: Stage) -> Env:
         """Return the environment with contexts from this teacher for training, else unchanged."""

@@ -17,16 +17,31 @@ RETURN = "return"
 """The outcome that is the sum of rewards of an episode, as this wrapper receives them."""
 METHODS = {"context": ("plan_next", "as_trained"), "level": ("plan_level", "as_level")}
 """The methods of the wrapper of contexts or levels: one plans a task, one returns the nearest task."""
+LACKING = {
+    "context": "a teacher needs an environment that declares contexts, as "
+    "environment=cartpole_contexts does: choose such a one, or teacher=none",
+    "level": "teacher=plr needs an environment with levels: choose component=levels, or "
+    "environment=minigrid_four_rooms_levels, or teacher=none",
+}
+"""The refusals of environments that declare no tasks of a kind."""
 
 
-def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None) -> Env:
-    """Return the environment with contexts from a teacher for training, else unchanged.
+def taught(
+    environment: Env,
+    stage: Stage,
+    teacher: Teacher,
+    outcome: str | None,
+    *,
+    of: Literal["context", "level"] = "context",
+) -> Env:
+    """Return the environment with contexts or levels from a teacher for training, else unchanged.
 
     Args:
         environment: The environment with a wrapper that declares contexts: attributes
             `context_low` and `context_high` (dimensions), a method `plan_next` that sets the
             context of the next reset, and a method `as_trained` that returns the training
-            context nearest to a proposal.
+            context nearest to a proposal. One that declares levels has `level_low`,
+            `level_high`, `plan_level` and `as_level` instead.
         stage: The use of the environment.
         teacher: The teacher.
         outcome: The outcome that the teacher learns from: `return`, or the name of a measure.
@@ -34,23 +49,23 @@ def taught(environment: Env, stage: Stage, teacher: Teacher, outcome: str | None
             continued with such a teacher, and with one whose attribute `shared` is true, which is
             one for all environments; with any other it is started from scratch.
 
+        of: What the teacher chooses; a teacher of levels is one for all environments.
+
     Raises:
-        ConfigError: The environment declares no contexts.
+        ConfigError: The environment declares no contexts or levels, or resets again as an episode
+            begins.
     """
     if stage is not Stage.TRAINING:
         return environment
-    if not environment.has_wrapper_attr("plan_next"):
-        raise ConfigError(
-            "a teacher needs an environment that declares contexts, as "
-            "environment=cartpole_contexts does: choose such a one, or teacher=none"
-        )
+    if not environment.has_wrapper_attr(METHODS[of][0]):
+        raise ConfigError(LACKING[of])
     if environment.has_wrapper_attr(RESETS_AGAIN):
         raise ConfigError(
-            "a teacher cannot choose contexts beside jump_start or snapshots, which reset an "
+            f"a teacher cannot choose {of}s beside jump_start or snapshots, which reset an "
             "episode again as it begins: leave one of them out"
         )
-    if getattr(teacher, "shared", False):
-        return LessonEnvironment(environment, outcome)
+    if of == "level" or getattr(teacher, "shared", False):
+        return LessonEnvironment(environment, outcome, of=of)
     return TaughtEnvironment(environment, teacher, outcome)
 
 
