@@ -144,8 +144,8 @@ class TreePolicy(ActorCriticPolicy):
         assert isinstance(features, torch.Tensor)
         inputs = np.ascontiguousarray(features.detach().cpu().numpy(), dtype=np.float32)
         parameters, values = self.ensemble(inputs, requires_grad=gradients, tensor=True)
-        rows = len(inputs)
-        return parameters.reshape(rows, -1), values.reshape(rows, 1)
+        rows, device = len(inputs), self.device
+        return parameters.reshape(rows, -1).to(device), values.reshape(rows, 1).to(device)
 
     def _distribution(self, parameters: torch.Tensor) -> Distribution:
         if isinstance(self.action_dist, DiagGaussianDistribution):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stable_baselines3
+import torch
 from trainings import check_continuation, run_training, shared_training
 
 from rlexp.records.events import Ending
@@ -62,6 +63,18 @@ def test_a_saved_model_holds_the_trees(tmp_path: Path) -> None:
         model.predict(observations, deterministic=True)[0] for model in (first, second)
     )
     assert np.array_equal(actions, again)
+
+
+def test_predictions_are_on_the_device_of_the_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trees are evaluated on the CPU, and the losses of the learner are computed on its device."""
+    run_training(tmp_path, *CASES["ppo, discrete"], *BUDGET)
+    policy: Any = stable_baselines3.PPO.load(tmp_path / "model.zip").policy
+    # `meta` is the one other device that every machine has.
+    monkeypatch.setattr(type(policy), "device", torch.device("meta"))
+    predicted = policy._predicted(torch.zeros(3, 4), gradients=True)
+    assert ["meta", "meta"] == [each.device.type for each in predicted]
 
 
 def test_state_dependent_exploration_is_refused(tmp_path: Path) -> None:
