@@ -15,10 +15,10 @@ from quick_parts import quick_parts
 from stored_runs import PROVENANCE, STARTED, completed, failed
 
 from rlexp.app.sweeps.continuation import RunStates
+from rlexp.app.sweeps.merging import merge_with_existing_sweep
 from rlexp.app.sweeps.request import (
     Configurer,
     FolderLedger,
-    merge_with_existing_sweep,
     read_sweep,
 )
 from rlexp.app.sweeps.state import read_runs, restore_sweep

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.app.importing.store import add_run, remove_leftovers
-from rlexp.app.sweeps.request import Configurer, merge_with_existing_sweep
+from rlexp.app.sweeps.merging import merge_with_existing_sweep
+from rlexp.app.sweeps.request import Configurer
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_source import SweepSource
@@ -416,7 +417,7 @@ class SweepStudy:
 
 
 def _score(score: float) -> float:
-    """A score as a float; numbers of NumPy and similar libraries count as numbers."""
+    """A score as a float, from a number of Python, NumPy or a similar library."""
     no_number = isinstance(score, str | bytes | bool)
     with suppress(TypeError, ValueError, OverflowError):
         if not no_number:

@@ -1,14 +1,13 @@
 """Turns a sweep definition and overrides into an experiment, and its trials into configurations.
 
-`read_sweep` builds the sweep that a command requests, `merge_with_existing_sweep` merges it with an
-existing sweep, `Configurer` makes the configuration of a trial, and `FolderLedger` records trials
-and the choice.
+`read_sweep` builds the sweep that a command requests, `Configurer` makes the configuration of a trial,
+and `FolderLedger` records trials and the choice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rlexp.app.execution.checks.callback_checks import refuse_searched
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
@@ -21,18 +20,14 @@ from rlexp.app.execution.prior_data import prior_source
 from rlexp.app.execution.request import (
     check_same_unit,
     derive_name,
-    other_name,
     plug_in_settings,
     require_minimum,
-    union,
-    with_current_parts,
 )
 from rlexp.app.execution.scripts.external import keep_files
-from rlexp.app.reading.imported import is_ask_and_tell, refuse_imported
-from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.sweeps.continuation import RunStates
 from rlexp.app.sweeps.directions import check_directions
 from rlexp.app.sweeps.earlier import read_earlier
+from rlexp.app.sweeps.merging import with_plan
 from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.sweeps.suggestion_time import SuggestionTime, TimedSuggester
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of
@@ -46,11 +41,10 @@ from rlexp.config.sweep_checks import largest_trials
 from rlexp.config.sweep_tasks import compose_tasks
 from rlexp.config.validate import build
 from rlexp.engine.trial_state import Proposal
-from rlexp.errors import ConfigError, ProtocolError, RecordError
+from rlexp.errors import ConfigError, ProtocolError
 from rlexp.executors import Executor
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.front_rule import FIRST
-from rlexp.protocol.redefinition import redefinition
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.spec import Parent, RunSpec
@@ -311,104 +305,6 @@ class FolderLedger:
         )
 
 
-Number = TypeVar("Number", int, float)
-
-
-def merge_with_existing_sweep(
-    paths: ExperimentPaths, requested: Experiment, asked: SweepPlan
-) -> Experiment:
-    """The sweep on disk, extended by the requested trials and test seeds; the request if none exists.
-
-    Args:
-        paths: The sweep's folder.
-        requested: The sweep that the command requests.
-        asked: The plan of the command; the sweep keeps its `lag`, its `continuation` and its rule of
-            choice where the command does not set them.
-
-    Raises:
-        RecordError: An experiment of this name has another definition, or a winner that forbids the
-            requested change.
-    """
-    if not paths.definition.exists():
-        return requested
-    existing = read_experiment(paths)
-    if not (is_ask_and_tell(existing) and is_ask_and_tell(requested)):
-        refuse_imported(existing, f"; choose another name, for example {other_name(paths)}")
-    refuse_older(existing)
-    if existing.sweep is None:
-        raise RecordError(
-            f"experiment {requested.name} exists and is not a sweep; "
-            f"choose another name, for example {other_name(paths)}",
-        )
-    assert requested.sweep is not None
-    before, kept = existing.sweep.plan, requested.sweep.plan
-    if asked.lag is None:
-        kept = replace(kept, lag=before.lag)
-    if asked.continuation is None:
-        kept = replace(kept, continuation=before.continuation)
-    if asked.choose is None:
-        # An older sweep of several objectives has no rule, and ends as it began.
-        kept = replace(kept, choose=before.choose)
-    requested = _with_plan(requested, kept)
-    is_chosen = paths.selection.exists()
-    _check_same(existing, requested, paths, is_chosen=is_chosen)
-    plan = _longer(
-        existing.sweep.plan, requested.sweep.plan if requested.sweep else existing.sweep.plan
-    )
-    if is_chosen and plan != replace(existing.sweep.plan, storage=plan.storage):
-        raise RecordError(
-            f"{existing.name} has chosen its winner, so no trials can be added. Only "
-            f"seeds.test may grow; for a longer search, start another sweep with "
-            f"experiment={existing.name}-2 seeds.root={existing.seeds.root + 1}"
-        )
-    seeds = replace(existing.seeds, test=union(existing.seeds.test, requested.seeds.test))
-    return _with_plan(_with_current_parts(replace(existing, seeds=seeds), requested), plan)
-
-
-def _with_current_parts(existing: Experiment, requested: Experiment) -> Experiment:
-    """The existing sweep with the requested plug-ins, whose classes may have moved since."""
-    assert existing.sweep is not None
-    assert requested.sweep is not None
-    sweep = replace(existing.sweep, tuner=requested.sweep.tuner, pruner=requested.sweep.pruner)
-    configurations = with_current_parts(existing.configurations, requested.configurations)
-    return replace(existing, sweep=sweep, configurations=configurations)
-
-
-def _with_plan(experiment: Experiment, plan: SweepPlan) -> Experiment:
-    sweep = experiment.sweep
-    assert sweep is not None
-    return replace(experiment, sweep=replace(sweep, plan=plan))
-
-
-def _check_same(
-    existing: Experiment, requested: Experiment, paths: ExperimentPaths, *, is_chosen: bool
-) -> None:
-    if existing.fingerprint == requested.fingerprint:
-        return
-    differences = "\n".join(f"  {line}" for line in redefinition(existing, requested))
-    may_grow = "seeds.test may grow" if is_chosen else "sweep.trials and seeds.test may grow"
-    raise RecordError(
-        f"sweep {requested.name} exists with another definition, of which only {may_grow}; "
-        f"choose another name, for example {other_name(paths)}\n{differences}",
-    )
-
-
-def _longer(existing: SweepPlan, requested: SweepPlan) -> SweepPlan:
-    """The plan with the larger value of each limit: a command cannot reduce an existing limit."""
-    return replace(
-        existing,
-        trials=max(existing.trials, requested.trials),
-        full_runs=_wider(existing.full_runs, requested.full_runs),
-        steps=_wider(existing.steps, requested.steps),
-        hours=_wider(existing.hours, requested.hours),
-        storage=requested.storage,
-    )
-
-
-def _wider(existing: Number | None, requested: Number | None) -> Number | None:
-    return None if existing is None or requested is None else max(existing, requested)
-
-
 def split_definition(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """The definition's name, if the first argument is one, and the overrides after it."""
     overrides = list(arguments)
@@ -485,17 +381,7 @@ def _sweep_of(
     refuse_searched(keys, first.configuration, workspace, population=population is not None)
     if root.failures == "worst":
         require_minimum(configurations)
-    # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
-    # timing. This lag is large enough that no worker waits for another, and no lane is empty.
-    lag = request.plan.lag
-    workers = parts.executor.workers_for(root.compute.threads) * root.compute.batch
-    plan = replace(
-        request.plan,
-        lag=2 * workers - 1 if lag is None else lag,
-        continuation=None,
-        enqueue=enqueued_parameters(request, workspace.allowed),
-        choose=request.plan.choose or (FIRST if len(request.plan.objectives) > 1 else None),
-    )
+    plan = _plan_on(first, workspace)
     experiment = Experiment(
         name="",
         configurations=configurations,
@@ -515,7 +401,7 @@ def _sweep_of(
     # No sweep on several tasks continues runs: `compose_tasks` refuses that it is asked for.
     continuation = _continuation(request, workspace) if len(tasks) == 1 else None
     continued = replace(plan, continuation=continuation)
-    named = replace(_with_plan(experiment, continued), name=check_name(experiment_name))
+    named = replace(with_plan(experiment, continued), name=check_name(experiment_name))
     check_directions(named, workspace)
     named = _from_earlier(named, request, workspace)
     trackers = ChosenTrackers.of(request.plain, parts)
@@ -527,6 +413,21 @@ def _sweep_of(
         operational={**root.budget.operational(), **root.compute.operational()},
         trackers=trackers,
         tasks=tasks,
+    )
+
+
+def _plan_on(task: RequestedTask, workspace: Workspace) -> SweepPlan:
+    """The plan of a new sweep, with the lag and the rule of choice that it leaves open."""
+    plan, compute = task.request.plan, task.settings.compute
+    # Trial n is suggested from the trials up to n - 1 - lag, so that the result does not depend on
+    # timing. This lag is large enough that no worker waits for another, and no lane is empty.
+    workers = task.parts.executor.workers_for(compute.threads) * compute.batch
+    return replace(
+        plan,
+        lag=2 * workers - 1 if plan.lag is None else plan.lag,
+        continuation=None,
+        enqueue=enqueued_parameters(task.request, workspace.allowed),
+        choose=plan.choose or (FIRST if len(plan.objectives) > 1 else None),
     )
 
 
@@ -551,17 +452,17 @@ def _continuation(request: SweepRequest, workspace: Workspace) -> bool | None:
     Raises:
         ConfigError: The setting is given, and the tuner repeats no configuration with more steps.
     """
-    asked = request.plan.continuation
+    setting = request.plan.continuation
     tuner = build(request.tuner, "tuner", workspace.allowed)
     lengthens: bool = getattr(tuner, "lengthens", False)
-    if asked and not lengthens:
+    if setting and not lengthens:
         raise ConfigError(
             "sweep.continuation=true is for a tuner that repeats configurations with more steps, "
             "which this tuner does not: leave it out, or choose tuner=dehb",
             key="sweep.continuation",
         )
     # Older sweeps do not have the setting: False is stored like in them.
-    return True if lengthens and asked is not False else None
+    return True if lengthens and setting is not False else None
 
 
 def _refuse_policies(request: SweepRequest, configuration: Configuration) -> None:

@@ -19,7 +19,8 @@ from stored_sweeps import StoredSweep
 from rlexp.api import best
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
-from rlexp.app.sweeps.request import merge_with_existing_sweep, read_sweep
+from rlexp.app.sweeps.merging import merge_with_existing_sweep
+from rlexp.app.sweeps.request import read_sweep
 from rlexp.config.report_settings import read_report
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from samples import PRUNER, TUNER, configuration, experiment
 
-from rlexp.app.sweeps.request import merge_with_existing_sweep
+from rlexp.app.sweeps.merging import merge_with_existing_sweep
 from rlexp.errors import RecordError
 from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.space import Parameter, Real, Space

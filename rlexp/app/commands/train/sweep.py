@@ -34,6 +34,7 @@ from rlexp.app.reporting.experiment_commands import (
 from rlexp.app.reporting.next_commands import undecided_sequential
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.continuation import RunStates, release_buffers
+from rlexp.app.sweeps.merging import merge_with_existing_sweep
 from rlexp.app.sweeps.outline import begun_runs, outline_of
 from rlexp.app.sweeps.progress import (
     SweepMonitor,
@@ -46,7 +47,6 @@ from rlexp.app.sweeps.request import (
     Configurer,
     FolderLedger,
     RequestedSweep,
-    merge_with_existing_sweep,
     read_sweep,
 )
 from rlexp.app.sweeps.state import check_sweep_plug_ins, read_runs, restore_sweep, search_hours
