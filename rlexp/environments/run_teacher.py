@@ -30,7 +30,7 @@ TEACHER = "teacher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rollout:
+class ValuedRollout:
     """What a learner with a value function has collected between two updates.
 
     Attributes:
@@ -60,7 +60,7 @@ class RunLessons(Protocol):
     An optional attribute `acted` counts how often outcomes have changed a proposal, and an optional
     attribute `counts` holds further numbers by name. An optional method `count_steps` receives the
     length of each episode before `learn` hears of it. An optional method
-    `hear_rollout(rollout: Rollout)` is called at the end of each rollout.
+    `hear_rollout(rollout: ValuedRollout)` is called at the end of each rollout.
     """
 
     def propose(self) -> Array:

@@ -16,7 +16,7 @@ from rlexp.components.teachers.plr import LevelLessons
 from rlexp.environments import Reference, Stage, Vector
 from rlexp.environments.composed import ComposedTask
 from rlexp.environments.gymnasium_task import GymnasiumTask
-from rlexp.environments.run_teacher import Rollout
+from rlexp.environments.run_teacher import ValuedRollout
 from rlexp.errors import ConfigError
 from rlexp.training.environments.taught_vector import TellingRollouts, taught_vector
 from rlexp.training.vectorise import training_vector
@@ -29,14 +29,14 @@ def lessons(count: int = 4, first: int = 10, **changes: Any) -> LevelLessons:
     return result
 
 
-def rollout(levels: list[int], starts: list[int], ended: bool, **arrays: Any) -> Rollout:
+def rollout(levels: list[int], starts: list[int], ended: bool, **arrays: Any) -> ValuedRollout:
     """A rollout of one environment."""
     length = len(starts)
     columns = {
         name: np.asarray(arrays.get(name, np.zeros(length)), dtype=np.float32)[:, np.newaxis]
         for name in ("rewards", "values", "advantages")
     }
-    return Rollout(
+    return ValuedRollout(
         tasks=[[np.array([float(level)]) for level in levels]],
         starts=np.array(starts, dtype=bool)[:, np.newaxis],
         ended=np.array([ended]),

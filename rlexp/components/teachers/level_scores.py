@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rlexp.components.teachers import Array
-from rlexp.environments.run_teacher import Rollout
+from rlexp.environments.run_teacher import ValuedRollout
 
 Score = Literal["value_loss", "positive_value_loss", "max_mc"]
 STEPS, SUM, RETURN, DISCOUNT = range(4)
@@ -29,7 +29,7 @@ class EpisodeScores:
         self._largest = np.full(levels, -np.inf) if score == "max_mc" else np.zeros(0)
 
     def of_environment(
-        self, rollout: Rollout, position: int, levels: Sequence[int]
+        self, rollout: ValuedRollout, position: int, levels: Sequence[int]
     ) -> Iterator[tuple[int, float]]:
         """Yield level and score of each episode of one environment that ended in a rollout.
 
@@ -62,7 +62,7 @@ class EpisodeScores:
         if len(self._unfinished) < count:
             self._unfinished = np.tile(np.array([0.0, 0.0, 0.0, 1.0]), (count, 1))
 
-    def _add(self, rollout: Rollout, position: int, begin: int, end: int) -> None:
+    def _add(self, rollout: ValuedRollout, position: int, begin: int, end: int) -> None:
         """Add the steps from `begin` to `end` to the episode of an environment."""
         episode, steps = self._unfinished[position], slice(begin, end)
         rewards: Array = rollout.rewards[steps, position].astype(np.float64)
@@ -72,7 +72,7 @@ class EpisodeScores:
         episode[RETURN] += episode[DISCOUNT] * float((discounts * rewards).sum())
         episode[DISCOUNT] *= rollout.discount ** (end - begin)
 
-    def _scored(self, rollout: Rollout, position: int, steps: slice) -> Array:
+    def _scored(self, rollout: ValuedRollout, position: int, steps: slice) -> Array:
         if self._score == "max_mc":
             return rollout.values[steps, position].astype(np.float64)
         advantages: Array = rollout.advantages[steps, position].astype(np.float64)

@@ -11,7 +11,7 @@ from rlexp.components.teachers import Array
 from rlexp.components.teachers.level_scores import EpisodeScores
 from rlexp.components.teachers.taught import Env, LessonEnvironment, taught
 from rlexp.environments import Stage
-from rlexp.environments.run_teacher import Rollout
+from rlexp.environments.run_teacher import ValuedRollout
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 
@@ -112,7 +112,7 @@ class LevelLessons:
         """Ignore the outcome: scores come from rollouts."""
         del task, outcome
 
-    def hear_rollout(self, rollout: Rollout) -> None:
+    def hear_rollout(self, rollout: ValuedRollout) -> None:
         """Score the levels of all episodes that ended in a rollout."""
         for position, tasks in enumerate(rollout.tasks):
             levels = [int(task[0]) - self._first for task in tasks]

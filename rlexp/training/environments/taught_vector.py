@@ -9,7 +9,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
-from rlexp.environments.run_teacher import LESSON, TASK_BOX, Array, Rollout, RunTeacher
+from rlexp.environments.run_teacher import LESSON, TASK_BOX, Array, RunTeacher, ValuedRollout
 from rlexp.training.environments.episode_log import NotReplayable
 from rlexp.training.environments.rng_state import to_plain_tree
 from rlexp.training.environments.subprocess_vec_env import ForkedVecEnv, raise_fault
@@ -81,7 +81,7 @@ class TaughtVector(VecEnvWrapper):
             rewards: The rewards of the rollout (steps × environments).
         """
         buffer = model.rollout_buffer
-        rollout = Rollout(
+        rollout = ValuedRollout(
             tasks=self._tasks,
             starts=buffer.episode_starts.astype(bool),
             rewards=rewards,
