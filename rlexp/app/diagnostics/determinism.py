@@ -308,11 +308,11 @@ def _refuse_foreign_beginning(spec: RunSpec) -> None:
         f"algorithm.{EXPERIENCE}": spec.algorithm.get(EXPERIENCE),
         "replay=prior_data": prior_source(spec.replay),
     }
-    if words := [word for word, value in needed.items() if value is not None]:
+    if overrides := [word for word, value in needed.items() if value is not None]:
         raise ConfigError(
             "a check of determinism keeps nothing that other runs have made: leave out "
-            f"{join_names(words)}",
-            key=words[0].partition("=")[0],
+            f"{join_names(overrides)}",
+            key=overrides[0].partition("=")[0],
         )
 
 

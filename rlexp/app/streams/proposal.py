@@ -64,7 +64,7 @@ class CandidateProposal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is proposed."""
+        """Whether the proposal holds no change."""
         return not self.words and self.diff is None and self.worktree is None
 
 
@@ -85,10 +85,13 @@ class CheckedCandidate:
     composed: ComposedCandidate
 
 
-def merged(words: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
+def merged(overrides: Sequence[str], added: Sequence[str]) -> tuple[str, ...]:
     """Words with further ones, which replace words of the same key."""
     replaced = {split_override(word)[0] for word in added}
-    return (*(w for w in words if "=" not in w or split_override(w)[0] not in replaced), *added)
+    return (
+        *(w for w in overrides if "=" not in w or split_override(w)[0] not in replaced),
+        *added,
+    )
 
 
 def refuse_changed_workspace(beginning: StreamBeginning, checkout: Checkout, study: str) -> None:
@@ -199,8 +202,8 @@ def _code(
     return code_of_worktree(worktree, workspace.folder, records, paths.name, command)
 
 
-def _of_training(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple(w for w in words if split_override(w)[0].partition(".")[0] != "executor")
+def _of_training(overrides: Sequence[str]) -> tuple[str, ...]:
+    return tuple(w for w in overrides if split_override(w)[0].partition(".")[0] != "executor")
 
 
 def _parameters(proposal: CandidateProposal, code: CandidateCode) -> dict[str, Any]:

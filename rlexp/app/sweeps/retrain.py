@@ -139,10 +139,10 @@ def _words_on_all_tasks(
         ConfigError: No options lead to it, or settings other than the environment differ.
     """
     first, *others = [words_of(configuration, workspace) for configuration in configurations]
-    names = [words.options["environment"] for words in (first, *others)]
+    names = [composition.options["environment"] for composition in (first, *others)]
     shared = {**first.options, "environment": tuple(name for each in names for name in each)}
-    for words, name in zip(others, names[1:], strict=True):
-        if words.settings != first.settings or words.options != {
+    for composition, name in zip(others, names[1:], strict=True):
+        if composition.settings != first.settings or composition.options != {
             **first.options,
             "environment": name,
         }:
@@ -238,18 +238,18 @@ def words_from(
         ConfigError: The trial cannot be written as overrides, or the command chooses another
             algorithm.
     """
-    words = trial.words(workspace)
+    composition = trial.words(workspace)
     for word, parsed in zip(overrides, parse_overrides(overrides), strict=True):
         if parsed.key_or_group != "algorithm":
             continue
-        tuned = words.options["algorithm"][0]
+        tuned = composition.options["algorithm"][0]
         chosen = choice_texts(word, parsed) if parsed.is_sweep_override() else [parsed.value()]
         if [str(option) for option in chosen] != [tuned]:
             raise ConfigError(
                 f"{word}: the hyperparameters of {trial.name} are those of algorithm={tuned}; leave "
                 f"{word} out, or train without --from-sweep: rlexp run {word}"
             )
-    return words.before(overrides, trial.searched)
+    return composition.before(overrides, trial.searched)
 
 
 def words_to_show(
@@ -263,11 +263,11 @@ def words_to_show(
     workspace.make_importable()
     keys = _check_keys(overrides)
     trial = as_ordinary(choose_trial(origin, workspace))
-    words = words_from(trial, overrides, workspace)
-    requested = read_request(words, workspace)
+    arguments = words_from(trial, overrides, workspace)
+    requested = read_request(arguments, workspace)
     changed, given = _is_changed(trial, requested.experiment), _given_root(requested, keys)
     root = _root(trial, requested.phase, given, changed=changed)
-    return words if given is not None else (*words, f"seeds.root={root}")
+    return arguments if given is not None else (*arguments, f"seeds.root={root}")
 
 
 def _check_keys(overrides: Sequence[str]) -> list[str]:

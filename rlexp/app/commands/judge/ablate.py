@@ -241,13 +241,13 @@ def _read(
 ) -> _Ablating:
     workspace.make_allowed_importable()
     settings = read_report(["section=[]"], workspace.folder, workspace.allowed).settings
-    words = read_words(request.arguments, workspace)
-    _check_words(words)
+    ablated = read_words(request.arguments, workspace)
+    _check_words(ablated)
     command = (*request.command, *_lacking(workspace.permission, request.command))
-    source = _source(request, words, command, checkouts, observer)
+    source = _source(request, ablated, command, checkouts, observer)
     if request.commits is not None and isinstance(source, CommitSource):
         command = pinned(command, request.commits, source.plan.ablation)
-    named, failures, root = _experiment_settings(words, source, workspace)
+    named, failures, root = _experiment_settings(ablated, source, workspace)
     paths = workspace.layout.experiment(check_name(named))
     plan = with_command(_plan(source, request, paths, workspace), command)
     _refuse_prior_data(plan)
@@ -266,7 +266,7 @@ def _read(
     launch = SequentialLaunch(
         paths=paths,
         design=design,
-        execution=execution_overrides(words.settings, words.keys),
+        execution=execution_overrides(ablated.settings, ablated.keys),
         command=command,
         continuing=command,
         workspace=workspace,
@@ -298,7 +298,7 @@ def _refuse_prior_data(plan: AblationPlan) -> None:
 
 def _source(
     request: AblateRequest,
-    words: AblationWords,
+    ablated: AblationWords,
     command: Sequence[str],
     checkouts: Checkouts,
     observer: Observer,
@@ -309,14 +309,14 @@ def _source(
         RlexpError: They do not allow an ablation.
     """
     if request.commits is None:
-        return read_source(words, command, checkouts.workspace)
+        return read_source(ablated, command, checkouts.workspace)
     if request.path is not None:
         raise ConfigError(
             f"{OPTION} compares each commit with the one before it: leave out "
             f"{'--path' if request.path else '--each'}",
             key=OPTION,
         )
-    return read_commit_source(request.commits, words, checkouts, observer)
+    return read_commit_source(request.commits, ablated, checkouts, observer)
 
 
 def _training(
@@ -350,8 +350,8 @@ def _lacking(permission: Sequence[str], command: Sequence[str]) -> Sequence[str]
     return [] if "--allow-import" in command else permission
 
 
-def _check_words(words: AblationWords) -> None:
-    for word, key in zip(words.settings, words.keys, strict=True):
+def _check_words(ablated: AblationWords) -> None:
+    for word, key in zip(ablated.settings, ablated.keys, strict=True):
         if key.startswith(SEEDS) and key != ROOT:
             raise ConfigError(
                 f"{word}: an ablation adds test seeds as it needs them; give the most with "
@@ -363,20 +363,20 @@ def _check_words(words: AblationWords) -> None:
 
 
 def _experiment_settings(
-    words: AblationWords, source: AblationSource | CommitSource, workspace: Workspace
+    ablated: AblationWords, source: AblationSource | CommitSource, workspace: Workspace
 ) -> tuple[str, Failures, int]:
     """The name of the experiment, the treatment of failed runs, and the root of its seeds."""
-    composed = compose(list(words.settings), workspace.folder)
+    composed = compose(list(ablated.settings), workspace.folder)
     if len(composed) > 1:
         raise ConfigError("an ablation is one experiment: leave out comma choices of its settings")
     root, _ = validate(composed[0].plain, workspace.allowed)
-    failures = root.failures if "failures" in words.keys else source.failures
+    failures = root.failures if "failures" in ablated.keys else source.failures
     given = (
         root.seeds.root
-        if ROOT in words.keys
+        if ROOT in ablated.keys
         else root_of_ablation(*source.fingerprints, source.root)
     )
-    if ROOT in words.keys and given == source.root:
+    if ROOT in ablated.keys and given == source.root:
         raise ConfigError(
             f"seeds.root={given} gives the test seeds on which the configurations were seen before, "
             f"which may be why they are compared: leave out seeds.root={given}",
@@ -530,8 +530,8 @@ def _outcome(
 def _next(ablating: _Ablating, effects: AblationEffects) -> Iterator[NextCommand]:
     name = ablating.paths.name
     if not effects.finished:
-        words = [w for w in ablating.launch.command if w != "--restart"]
-        yield NextCommand(why="continue", command=shlex.join(words))
+        command_words = [w for w in ablating.launch.command if w != "--restart"]
+        yield NextCommand(why="continue", command=shlex.join(command_words))
         return
     yield NextCommand(why="write the report", command=shlex.join(["rlexp", "report", name]))
     # Of a single change, all effects are the same comparison.

@@ -153,7 +153,7 @@ def _labels(commits: Sequence[Commit]) -> dict[Commit, str]:
 
 
 def _composed(
-    commits: Sequence[Commit], words: Sequence[str], checkouts: Checkouts, observer: Observer
+    commits: Sequence[Commit], overrides: Sequence[str], checkouts: Checkouts, observer: Observer
 ) -> dict[Commit, ComposedCandidate]:
     """What the words mean in each commit that changes files.
 
@@ -161,7 +161,7 @@ def _composed(
         ConfigError: The words are wrong in the first commit, or mean another task in another one.
     """
     first, *others = commits
-    base = before = _compose(first, words, checkouts)
+    base = before = _compose(first, overrides, checkouts)
     _check_supported(base)
     composed = {first: base}
     tree = first.tree
@@ -170,7 +170,7 @@ def _composed(
             continue
         tree = commit.tree
         try:
-            present = _compose(commit, words, checkouts)
+            present = _compose(commit, overrides, checkouts)
         except ConfigError as error:
             # A commit that is broken is trained all the same, so that its runs fail visibly.
             observer.note(f"Warning: {error}")
@@ -181,7 +181,7 @@ def _composed(
     return composed
 
 
-def _compose(commit: Commit, words: Sequence[str], checkouts: Checkouts) -> ComposedCandidate:
+def _compose(commit: Commit, overrides: Sequence[str], checkouts: Checkouts) -> ComposedCandidate:
     """What the words mean in a commit; an error begins with its name.
 
     Raises:
@@ -190,7 +190,9 @@ def _compose(commit: Commit, words: Sequence[str], checkouts: Checkouts) -> Comp
     """
     checkout = checkouts.of(commit.hash)
     try:
-        return compose_in_checkout(words, checkout, checkouts.workspace, "an ablation of commits")
+        return compose_in_checkout(
+            overrides, checkout, checkouts.workspace, "an ablation of commits"
+        )
     except ConfigError as error:
         raise ConfigError(f"in {commit.name}: {error}", code=error.code, key=error.key) from error
 

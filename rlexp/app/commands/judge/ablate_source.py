@@ -282,8 +282,8 @@ def _of_choices(words: Sequence[str], workspace: Workspace) -> AblationSource:
     )
 
 
-def _single(words: Sequence[str], label: str, workspace: Workspace) -> Configuration:
-    planned = read_configurations(words, workspace)
+def _single(changes: Sequence[str], label: str, workspace: Workspace) -> Configuration:
+    planned = read_configurations(changes, workspace)
     if len(planned) > 1:
         raise ConfigError(
             f"an ablation is about two configurations, and the words lead to {len(planned)}: leave "

@@ -207,10 +207,10 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
     scores, optimism, improvement = _assessed(trial, sweep, context)
     text = content = None
     if request.form is not None or target is not None:
-        words = _words(trial, sweep, request, workspace)
+        composition = _words(trial, sweep, request, workspace)
         origin = [*_origin_lines(trial, sweep, scores, named=request.trial is not None)]
-        content = _benchmark(words, origin) if target is not None else None
-        text = None if request.form is None else _text(request.form, trial, words, origin)
+        content = _benchmark(composition, origin) if target is not None else None
+        text = None if request.form is None else _text(request.form, trial, composition, origin)
     if target is not None and content is not None:
         _save(target, content)
     return BestTrialOfSweep(
@@ -401,14 +401,18 @@ def _words(
         *workspace.permission,
     )
     check_imports(trial.configurations, workspace.allowed, command)
-    words = as_ordinary(trial).words(workspace)
+    composition = as_ordinary(trial).words(workspace)
     searched = {
         row.parameter: row.value
         for row in _parameters(trial, sweep)
-        if row.value is not None and _is_setting(row.parameter, words)
+        if row.value is not None and _is_setting(row.parameter, composition)
     }
-    words = words.with_settings(searched)
-    return words if trial.selection is not None else words.with_settings({ROOT: trial.root + 1})
+    composition = composition.with_settings(searched)
+    return (
+        composition
+        if trial.selection is not None
+        else composition.with_settings({ROOT: trial.root + 1})
+    )
 
 
 def _option(request: BestRequest) -> list[str]:
@@ -416,40 +420,40 @@ def _option(request: BestRequest) -> list[str]:
     return [] if request.trial is None else ["--trial", str(request.trial)]
 
 
-def _is_setting(key: str, words: ConfigurationWords) -> bool:
+def _is_setting(key: str, composition: ConfigurationWords) -> bool:
     """Whether a searched parameter is a setting, and neither a switch nor the choice of an option."""
-    return "." in key and key.partition(".")[0] in words.options
+    return "." in key and key.partition(".")[0] in composition.options
 
 
 def _text(
-    form: BestFormat, trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]
+    form: BestFormat, trial: ChosenTrial, composition: ConfigurationWords, origin: Sequence[str]
 ) -> str:
     """The hyperparameters in a form, with a line feed at the end."""
     match form:
         case BestFormat.YAML:
-            return _benchmark(words, origin)
+            return _benchmark(composition, origin)
         case BestFormat.ARGS:
-            return shlex.join(words.overrides()) + "\n"
+            return shlex.join(composition.overrides()) + "\n"
         case BestFormat.JSON:
-            chosen = {g: list(n) if len(n) > 1 else n[0] for g, n in words.options.items()}
-            document = {"options": chosen, "settings": dict(words.settings)}
+            chosen = {g: list(n) if len(n) > 1 else n[0] for g, n in composition.options.items()}
+            document = {"options": chosen, "settings": dict(composition.settings)}
             return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
         case BestFormat.RL_ZOO:
-            return _zoo(trial, words, origin)
+            return _zoo(trial, composition, origin)
 
 
-def _benchmark(words: ConfigurationWords, origin: Sequence[str]) -> str:
+def _benchmark(composition: ConfigurationWords, origin: Sequence[str]) -> str:
     """The content of a file of the group `benchmark`."""
     defaults = [
         {f"override /{group}": list(names) if group in MANY else names[0]}
-        for group, names in words.options.items()
+        for group, names in composition.options.items()
     ]
-    content = {"defaults": defaults, **nested_sections(words.settings)}
+    content = {"defaults": defaults, **nested_sections(composition.settings)}
     comments = "\n".join([PACKAGE, *origin])
     return matrix_text(content, comments)
 
 
-def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -> str:
+def _zoo(trial: ChosenTrial, composition: ConfigurationWords, origin: Sequence[str]) -> str:
     """An entry of a file of rl-baselines3-zoo.
 
     Raises:
@@ -457,7 +461,9 @@ def _zoo(trial: ChosenTrial, words: ConfigurationWords, origin: Sequence[str]) -
     """
     configuration = trial.configuration
     explicit = {
-        key.removeprefix("algorithm.") for key in words.settings if key.startswith("algorithm.")
+        key.removeprefix("algorithm.")
+        for key in composition.settings
+        if key.startswith("algorithm.")
     }
     entry, troubles = zoo_entry(
         configuration.agent,
@@ -592,5 +598,5 @@ def _further_uses(
         return
     suffix = "best" if request.trial is None else f"trial_{trial.number}"
     saved = re.sub(r"[^A-Za-z0-9_-]", "_", f"{name}_{suffix}")
-    words = ["rlexp", "best", name, *_option(request), "--save", saved, *permission]
-    yield NextCommand(why="save it as a benchmark", command=shlex.join(words))
+    command = ["rlexp", "best", name, *_option(request), "--save", saved, *permission]
+    yield NextCommand(why="save it as a benchmark", command=shlex.join(command))

@@ -89,7 +89,7 @@ class GateTraining:
 
 
 def read_training(
-    words: Sequence[str],
+    overrides: Sequence[str],
     name: str,
     written: Sequence[Path],
     options: RunOptions,
@@ -99,7 +99,7 @@ def read_training(
     """Read the configuration of words, and name its experiment by everything that decides numbers.
 
     Args:
-        words: The words of the configuration, with its tuning seeds.
+        overrides: The words of the configuration, with its tuning seeds.
         name: The beginning of the experiment's name.
         written: Files that the command writes; they are no code.
         options: Options of the runs.
@@ -109,8 +109,8 @@ def read_training(
     Raises:
         ConfigError: The words are wrong, or select several configurations.
     """
-    _check_words(words)
-    request = read_request([*words, "phase=tuning"], workspace)
+    _check_words(overrides)
+    request = read_request([*overrides, "phase=tuning"], workspace)
     configurations = request.experiment.configurations
     if len(configurations) != 1:
         named = ", ".join(f"{c.label} on {c.task}" for c in configurations[:3])
@@ -119,12 +119,12 @@ def read_training(
             f"{len(configurations)} ({named}): choose one, and write a baseline for each"
         )
     code = read_code(workspace.folder, workspace.layout.root, written)
-    training = GateTraining(request, tuple(words), options, workspace, observer, code)
+    training = GateTraining(request, tuple(overrides), options, workspace, observer, code)
     return training.named(_name(name, training))
 
 
-def _check_words(words: Sequence[str]) -> None:
-    for word in words:
+def _check_words(overrides: Sequence[str]) -> None:
+    for word in overrides:
         key, value = split_override(word)
         if key == "experiment":
             raise ConfigError(
@@ -174,14 +174,14 @@ def _content(path: Path) -> str:
         ) from error
 
 
-def keys_of(words: Sequence[str]) -> set[str]:
+def keys_of(overrides: Sequence[str]) -> set[str]:
     """The keys of words; a study file has none."""
-    return {split_override(word)[0] for word in words if "=" in word}
+    return {split_override(word)[0] for word in overrides if "=" in word}
 
 
-def words_of_configuration(words: Sequence[str]) -> tuple[str, ...]:
+def words_of_configuration(overrides: Sequence[str]) -> tuple[str, ...]:
     """The words without those that say which seeds are trained, and how."""
-    return tuple(word for word in words if not _is_of_execution(word))
+    return tuple(word for word in overrides if not _is_of_execution(word))
 
 
 def _is_of_execution(word: str) -> bool:
