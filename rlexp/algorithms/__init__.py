@@ -47,7 +47,7 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class BringsEnvironments(Protocol):
-    """An algorithm that trains on environments of its own making (compiled algorithms)."""
+    """An algorithm that makes the environments of its training itself (compiled algorithms)."""
 
     def check_task(self, environment: Environment, arguments: dict[str, Any], device: str) -> None:
         """Refuse a task, a policy with these arguments, or a device, before any run starts.

@@ -157,7 +157,7 @@ class Contexts:
             )
 
     def _check_held_out(self) -> None:
-        """Refuse test contexts that are all training contexts, so that nothing is held out."""
+        """Refuse test contexts that are all training contexts: none would be held out."""
         for parameter in self.parameters.values():
             trained, tested = values(parameter.training), values(parameter.test)
             # One parameter with further values suffices for contexts that training never sees.

@@ -16,7 +16,7 @@ from rlexp.records.trial import Trial, TrialState
 
 
 def rank_shares(values: Sequence[float]) -> list[float]:
-    """The share of the other values that each value is greater than; equal ones count as one half.
+    """The share of the other values that each value is greater than; an equal one adds one half.
 
     Args:
         values: Of n configurations on one task and seed, greater is better.

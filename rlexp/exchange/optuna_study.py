@@ -240,7 +240,7 @@ class OptunaStudyMirror:
         metric_names: Sequence[str] = (),
         log: Callable[[str], None] | None = None,
     ) -> None:
-        """Describe the study; nothing is opened or connected yet.
+        """Describe the study, without a connection.
 
         Args:
             url: URL of a database; None: the journal file.

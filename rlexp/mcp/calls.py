@@ -110,7 +110,7 @@ def _error_document(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Calls:
-    """Starts calls, and keeps those whose result nobody has taken yet.
+    """Starts calls, and keeps those whose result was not taken yet.
 
     A process with everything imported waits for the next call.
     """

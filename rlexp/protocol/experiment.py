@@ -244,7 +244,7 @@ class Experiment:
                     yield configuration, spec
 
     def _screening(self, configuration: Configuration, phase: Phase, seed: int) -> RunSpec | None:
-        """The screening run of a trial with episodes of its own; None for every other run."""
+        """The screening run of a trial whose plan sets other final episodes; None for every other run."""
         plan = None if self.sweep is None or phase is not Phase.TUNING else self.sweep.plan
         if plan is None or plan.screening_episodes is None:
             return None
@@ -319,7 +319,7 @@ class Experiment:
         }
 
     def _worst(self, configuration: Configuration) -> float | None:
-        """The score of a failed run, if failures count as the worst score."""
+        """The score that failed runs get, if failures have the worst score."""
         return configuration.worst_score if self.failures == "worst" else None
 
     @property

@@ -22,7 +22,7 @@ def leaf_differences(
     ignored: frozenset[str] = frozenset(),
     path: str = "",
 ) -> list[LeafDifference]:
-    """The leaves in which two structures differ; lists of different lengths count as leaves.
+    """The leaves in which two structures differ; a list is a leaf where the lengths differ.
 
     Args:
         first: JSON values.

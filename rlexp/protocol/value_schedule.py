@@ -70,7 +70,7 @@ def with_earlier(parameters: Mapping[str, Any], earlier: EarlierValues) -> dict[
 
 
 def up_to(settings: Mapping[str, Any], step: int) -> dict[str, Any]:
-    """Settings in which nothing is said about a step or later ones: what decided the part before it."""
+    """Settings without what they say about a step or later ones: what decided the part before it."""
     return {key: _cut(value, step) for key, value in settings.items()}
 
 

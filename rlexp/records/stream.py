@@ -103,7 +103,7 @@ class OpenedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRun:
-    """The score of a run that counts: by the trusted code, in a process of its own.
+    """The valid score of a run, which the trusted code computes in a separate process.
 
     Attributes:
         time: When it was scored, in seconds since 1970.

@@ -45,7 +45,7 @@ class Replay(Protocol):
         ...
 
     def check_task(self, environment: Environment, algorithm: Algorithm) -> None:
-        """Make the environment and refuse a task that does not fit; called in a process of its own.
+        """Make the environment and refuse a task that does not fit; called in a separate process.
 
         Raises:
             ConfigError: Names what the task lacks.

@@ -206,7 +206,7 @@ def moved(scores: TaskScores, shift: float) -> TaskScores:
 
 @dataclass(frozen=True, slots=True)
 class RoundingFloor:
-    """Differences and standard errors that are rounding errors and count as 0.
+    """The size below which differences and standard errors are rounding errors, and are taken as 0.
 
     Attributes:
         difference: Largest such difference of each family, of shape (families, 1).

@@ -166,7 +166,7 @@ class LedgerWriter:
                     append_entry(self.paths, SealedScoring(run=run.folder.name, sha256=sha256))
 
     def enter(self, run: RunPaths, number: int | None) -> None:
-        """Write an attempt that has just ended, and earlier attempts that count as ended by it.
+        """Write an attempt that has just ended, and earlier attempts that it ends.
 
         With `number=None`, write the ended attempts that are not in the ledger yet.
         """

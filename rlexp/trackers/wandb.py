@@ -434,7 +434,7 @@ class WandBSink:
         return self._reached(opened)
 
     def push(self, run: TrackedRun, rows: Sequence[MetricRow]) -> SyncPosition:
-        """See `TrackerConnection.push`. Rows count as stored only after `end`."""
+        """See `TrackerConnection.push`. Rows are safe only after `end`."""
         opened = self._open[run.id]
         self._revive(opened)
         new_rows = [row for row in rows if row.step > opened.taken]

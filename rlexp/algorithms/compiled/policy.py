@@ -71,7 +71,7 @@ class CompiledNetwork:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """An actor and a critic, each with hidden layers of its own.
+    """An actor and a critic, which share no hidden layers.
 
     Attributes:
         actor: The network from observations to logits, or to means.

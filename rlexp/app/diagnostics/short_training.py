@@ -37,7 +37,7 @@ def default_steps(spec: RunSpec) -> int:
 def train_shortly(
     spec: RunSpec, steps: int, workspace: Workspace, timeout: float = TIMEOUT
 ) -> ShortTraining | Unfinished:
-    """Train a run for some steps, in a process of its own and outside of `runs/`.
+    """Train a run for some steps, in a separate process and outside of `runs/`.
 
     Args:
         spec: The run.

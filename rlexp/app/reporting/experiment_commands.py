@@ -86,7 +86,7 @@ class ExperimentState:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: every run has a score."""
+        """Whether every run has a score."""
         return not (self.driven or self.unfinished or self.stopped or self.retry)
 
 

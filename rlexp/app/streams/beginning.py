@@ -175,7 +175,7 @@ def _design(request: StreamRequest, composed: ComposedCandidate) -> StreamDesign
 
 
 def _sweep(name: str, design: StreamDesign) -> Sweep:
-    """The sweep as which a stream is stored: without a space, a tuner and a pruner of its own."""
+    """The sweep as which a stream is stored: it has no space, no tuner and no pruner."""
     return Sweep(
         name=name,
         space=Space(parameters=()),

@@ -1,4 +1,4 @@
-"""The scores that count: by the trusted checkout, in a process of its own."""
+"""The valid scores, which the trusted checkout computes in a separate process."""
 
 import shutil
 import time

@@ -42,7 +42,7 @@ def check_directions(requested: Experiment, workspace: Workspace) -> None:
 
 
 def _check_declared(objectives: Sequence[str], default: Configuration) -> None:
-    """Refuse several objectives of which one is a measure that nobody has declared.
+    """Refuse several objectives of which one is an undeclared measure.
 
     Raises:
         ConfigError: Nothing says whether lower values of a measure are better.

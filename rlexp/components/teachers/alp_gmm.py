@@ -70,7 +70,7 @@ class AlpGmm:
         return taught(environment, stage, self, self.outcome)
 
     def acts_from(self) -> int:
-        """The step of the run, or of one environment, before which nothing is fitted."""
+        """The step before which there is no mixture: of the run, or of one environment."""
         return self.fit_every
 
     def begin(self, low: Array, high: Array, generator: np.random.Generator) -> Lessons:

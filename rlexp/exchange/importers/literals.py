@@ -1,4 +1,4 @@
-"""A parser for values that another tool wrote as Python; nothing is evaluated."""
+"""A parser for values that another tool wrote as Python, which executes no code."""
 
 import ast
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class Request:
         return int(self.gpus.rpartition(":")[2])
 
     def check(self, nodes: Sequence[Node]) -> None:
-        """Refuse a request that none of the nodes can meet; without nodes, nothing is known.
+        """Refuse a request that none of the nodes can meet; without nodes, every request passes.
 
         Raises:
             RefusedRequestError: Names the setting, and what the nodes have.

@@ -245,12 +245,12 @@ class LabelTaskRuns:
 
     @property
     def counted_as_worst(self) -> int:
-        """Number of failed runs that count as the minimum score of the task."""
+        """Number of failed runs that get the minimum score of the task."""
         return 0 if self.worst is None else len(self.scoreless)
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
-        """Scores, rising, of shape (n,), including failed runs that count as worst."""
+        """Scores, rising, of shape (n,), including the worst score of each failed run."""
         scores = [m.score for m in self.scored]
         # Sorted scores make every statistic independent of the order of the runs.
         counted = [self.worst] * self.counted_as_worst

@@ -208,7 +208,7 @@ def _row(name: str, estimates: LabelEstimates) -> tuple[Value, ...]:
 
 
 def _counted_as_worst(report: ReportContext) -> str:
-    """Labels and tasks where failed runs count as the task's minimum, as a sentence."""
+    """Labels and tasks whose failed runs get the minimum of the task, as a sentence."""
     affected = [
         f"{cell.label} on {cell.task} ({cell.counted_as_worst})"
         for cell in report.evidence.cells.values()

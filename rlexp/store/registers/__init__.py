@@ -1,1 +1,1 @@
-"""Chained registers: what was done, in an order that nobody can change unseen."""
+"""Chained registers: what was done, in an order that cannot be changed unseen."""

@@ -1,4 +1,4 @@
-"""The scores of runs of a stream, which the trusted code has computed in a process of its own.
+"""The scores of runs of a stream, which the trusted code has computed in a separate process.
 
 What the process of such a run says about its own score never counts, because candidates bring the code
 of that process. By construction, every reader of records gets the score from here.
@@ -54,7 +54,7 @@ def read_scoring(run: RunPaths) -> Evaluated | None:
 
 
 def with_scoring(run: RunPaths, events: Sequence[Event]) -> list[Event]:
-    """The events of an attempt with the trusted final evaluation in the place of its own."""
+    """The events of an attempt, whose final evaluation is replaced by the trusted one."""
     kept = [event for event in events if not _is_claim(event)]
     ended = bool(kept) and isinstance(kept[-1], RunEnded) and kept[-1].ending is Ending.COMPLETED
     scoring = read_scoring(run) if ended else None

@@ -270,7 +270,7 @@ def _candidate(stream: OpenStream, request: ProposeRequest, workspace: Workspace
 
 
 def _earlier(stream: OpenStream, number: int) -> _Done:
-    """The decision about a candidate that has been judged before; nothing is spent again."""
+    """The decision about a candidate that has been judged before, at no further cost."""
     if number == DEFAULT:
         return _Done(StreamAnswer.SHOWN, earlier=True)
     decision = stream.register.decisions[number]

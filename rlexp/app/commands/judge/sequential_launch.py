@@ -171,7 +171,7 @@ class SequentialLaunch:
             raise RecordError(self._without_score(members))
 
     def until_decided(self) -> tuple[InterimAnalysis, Evidence, Signals | None]:
-        """Make interim analyses, and launch the runs of the next, until nothing is left to decide.
+        """Make interim analyses, and launch the runs of the next, until every pair is decided.
 
         This process holds the lock of the experiment.
 

@@ -76,7 +76,7 @@ def remove(target: str, workspace: Workspace, *, yes: bool) -> Removal:
 
 
 def _refuse_registered(match: ExperimentPaths | RunPaths, workspace: Workspace) -> None:
-    """Refuse a registered experiment and its runs: nobody would see that they were made again.
+    """Refuse a registered experiment and its runs: that they were made again would stay hidden.
 
     Raises:
         RecordError: The experiment is a registered protocol.

@@ -293,7 +293,7 @@ def _dry_run(
     observer: "Observer",
     experiment: Experiment,
 ) -> "RunPlan":
-    """The plan of the missing runs; nothing is started."""
+    """The plan of the missing runs, without a start."""
     from rlexp.app.execution.launch import make_run_plan
 
     launch = _launch_settings_of(request, command, options, workspace)
