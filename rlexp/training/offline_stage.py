@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.utils import polyak_update
 
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
 from rlexp.records.prior_transitions import AFTER, BEFORE, PriorTransitions
-from rlexp.replay.buffers.prior_buffer import check_spaces, rows_of
 
 CHUNK = 50
 """Gradient steps between two moments at which a training can be copied or stopped."""
@@ -77,31 +76,6 @@ def _fitted(rows: np.ndarray[Any, Any], array: np.ndarray[Any, Any], name: str) 
     if rows.size != len(rows) * int(np.prod(array.shape[2:])):
         raise ConfigError(f"its {name} have the form {list(rows.shape[1:])} here")
     return np.ascontiguousarray(rows.reshape(len(rows), *array.shape[2:]), dtype=array.dtype)
-
-
-def buffer_with(transitions: PriorTransitions, model: BaseAlgorithm) -> ReplayBuffer:
-    """A replay buffer that holds transitions, for a learner.
-
-    Raises:
-        ConfigError: The transitions are of other spaces.
-    """
-    learner: Any = model
-    online: ReplayBuffer = learner.replay_buffer
-    check_spaces(online, transitions)
-    kind: Any = DictReplayBuffer if isinstance(online, DictReplayBuffer) else ReplayBuffer
-    # One environment: a transition stands alone.
-    buffer: ReplayBuffer = kind(
-        transitions.count,
-        online.observation_space,
-        online.action_space,
-        device=online.device,
-        n_envs=1,
-        handle_timeout_termination=online.handle_timeout_termination,
-    )
-    for name, array in rows_of(buffer, transitions).items():
-        array[:, 0] = transitions.arrays[name]
-    buffer.pos, buffer.full = 0, True
-    return buffer
 
 
 @dataclass(slots=True)
