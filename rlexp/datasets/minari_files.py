@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,15 @@ class MinariFiles:
 
     @property
     def reference(self) -> dict[str, float]:
-        """The reference scores that the dataset declares: `minimum` and `maximum`, where it has both."""
-        lowest, highest = (self.metadata.get(f"ref_{end}_score") for end in ("min", "max"))
-        if not isinstance(lowest, int | float) or not isinstance(highest, int | float):
+        """The reference scores that the dataset declares: `minimum` and `maximum`, where it has both.
+
+        Minari calls the return of a random policy `ref_min_score`, and that of an expert `ref_max_score`.
+        """
+        ends = [self.metadata.get(f"ref_{end}_score") for end in ("min", "max")]
+        numbers = [float(end) for end in ends if isinstance(end, int | float) and isfinite(end)]
+        if len(numbers) < 2 or not numbers[0] < numbers[1]:
             return {}
-        return {"minimum": float(lowest), "maximum": float(highest)} if lowest < highest else {}
+        return dict(zip(("minimum", "maximum"), numbers, strict=True))
 
 
 def default_root() -> Path:
