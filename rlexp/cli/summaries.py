@@ -89,6 +89,9 @@ def many_scores(cell: LabelSummary, experiment: str) -> str:
 
 def remark_lines(cell: LabelSummary) -> Iterator[str]:
     """What a comparison could find, how many runs reached the threshold, and other measures."""
+    if cell.offline_steps:
+        steps = f"{cell.offline_steps:,} gradient steps on the dataset"
+        yield f"offline stage: {steps} before the first step of each run"
     if cell.detectable is not None and cell.detectable.seeds:
         yield f"compared with another label of this spread: {cell.detectable.text}"
     if cell.threshold is not None and cell.scores:

@@ -182,6 +182,12 @@ class RunSpec:
         return unit_of(self.environment)
 
     @property
+    def offline_steps(self) -> int:
+        """Gradient steps on its dataset before its first environment step; a script decides on its own."""
+        declared = (self.dataset or {}).get("offline_steps")
+        return declared if isinstance(declared, int) and not self.external else 0
+
+    @property
     def hang_timeout(self) -> float | None:
         """Seconds without a heartbeat after which this run counts as hung; None for the executor's."""
         limit = self.algorithm.get("hang_timeout") if self.external else None

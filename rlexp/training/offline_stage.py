@@ -12,14 +12,13 @@ from stable_baselines3.common.utils import polyak_update
 
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
+from rlexp.records.offline_stage import PREFIX, STEPS_LOGGED
 from rlexp.records.prior_transitions import AFTER, BEFORE, PriorTransitions
 
 CHUNK = 50
 """Gradient steps between two moments at which a training can be copied or stopped."""
 DONE = "offline_steps_done"
 """Attribute of a learner: gradient steps of its offline stage so far; checkpoints keep the numbers of learners."""
-PREFIX = "offline/"
-"""Beginning of the names of what the learner logs in this stage."""
 
 
 def steps_done(model: BaseAlgorithm) -> int:
@@ -114,7 +113,7 @@ class OfflineStage:
                 _gradient_steps(learner, count, done)
             setattr(learner, DONE, done + count)
             if (done + count) // each > done // each or done + count == self.steps:
-                report({f"{PREFIX}gradient_steps": float(done + count), **_losses(learner)})
+                report({STEPS_LOGGED: float(done + count), **_losses(learner)})
             between(done + count)
         self._buffer = None
 

@@ -230,6 +230,7 @@ class LabelSummary:
             declares; null without them.
         d4rl_score: The aggregate as D4RL normalises it: 0 for the random policy of `dataset_anchors`, 100
             for its expert; null without them.
+        offline_steps: Gradient steps on the dataset before the first step of each run; 0 without one.
     """
 
     label: str
@@ -251,6 +252,7 @@ class LabelSummary:
     measures: tuple[MeasureSummary, ...]
     dataset_anchors: tuple[float, float] | None = None
     d4rl_score: float | None = None
+    offline_steps: int = 0
 
     @property
     def reached(self) -> int:
@@ -497,6 +499,7 @@ def _cell(
         d4rl_score=None
         if anchors is None or estimate is None
         else d4rl_score(estimate.estimate, anchors),
+        offline_steps=max((record.spec.offline_steps for record in records), default=0),
         planned=len(records),
         n=len(values),
         counted_as_worst=len(worst),
