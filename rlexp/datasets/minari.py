@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from rlexp.datasets import Use
-from rlexp.datasets.minari_files import KEY, ORIGIN, MinariFiles, find_files
+from rlexp.datasets.minari_files import (
+    KEY,
+    ORIGIN,
+    ROOT,
+    MinariFiles,
+    default_root,
+    find_files,
+    is_path,
+)
 from rlexp.errors import ConfigError, RecordError
 from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
+from rlexp.records.integrity import SHORT
 
 if TYPE_CHECKING:
     import gymnasium
@@ -95,12 +104,17 @@ class Minari:
         return self.id
 
     def files(self) -> MinariFiles:
-        """The files of the dataset.
+        """The files of the dataset; of a recorded run, also in Minari's folder on another machine.
 
         Raises:
             ConfigError: There is no such dataset.
         """
-        return find_files(self.id, self.root)
+        try:
+            return find_files(self.id, self.root)
+        except ConfigError:
+            if self.root is None or self.digest is None:
+                raise
+            return find_files(self.id, None)
 
     @property
     def of_test_seeds(self) -> bool:
@@ -126,7 +140,7 @@ class Minari:
             ConfigError: It is missing, it cannot be read, or a package is not installed.
             RecordError: It has changed.
         """
-        files = self.files()
+        files = self._recorded_files()
         kind = str(files.metadata.get("data_format"))
         if kind not in PACKAGES:
             known = " or ".join(PACKAGES)
@@ -148,6 +162,24 @@ class Minari:
                 "content is part of what defines the run: put it back, or ask for the run under another "
                 "experiment=…"
             )
+
+    def _recorded_files(self) -> MinariFiles:
+        """The files of the dataset with whose content the run was asked for.
+
+        Raises:
+            ConfigError: They are not on this machine.
+        """
+        try:
+            return self.files()
+        except ConfigError as error:
+            there = "put it there"
+            if not is_path(self.id):
+                there = f"put it into {default_root()}, or set {ROOT} to the folder that has it"
+            raise ConfigError(
+                f"the run starts from the dataset {self.id} (sha256 {str(self.digest)[:SHORT]}), which is "
+                f"not on this machine: {there}",
+                key=KEY,
+            ) from error
 
     def check_spaces(self, make: "Callable[[], gymnasium.Env[Any, Any]] | None") -> None:
         """Read every episode, and compare the spaces with those of an environment.

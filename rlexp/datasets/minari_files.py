@@ -90,7 +90,7 @@ def find_files(name: str, root: str | None) -> MinariFiles:
     for folder in _candidates(name, base):
         if (folder / METADATA).is_file():
             return MinariFiles(folder, _metadata(folder / METADATA, name))
-    if _is_path(name):
+    if is_path(name):
         raise ConfigError(
             f"{KEY}={name} is no dataset of Minari: there is no {METADATA} in it or in its folder "
             f"{DATA}; name the folder that 'rlexp evaluate RUN --record NAME' has written, or an id",
@@ -108,7 +108,7 @@ def find_files(name: str, root: str | None) -> MinariFiles:
 
 def _candidates(name: str, base: Path) -> Iterator[Path]:
     """The folders that may hold the files, the likeliest first."""
-    if not _is_path(name):
+    if not is_path(name):
         yield base / name / DATA
     path = Path(name).expanduser()
     if path.suffix == ENDING and path.is_file():
@@ -117,7 +117,8 @@ def _candidates(name: str, base: Path) -> Iterator[Path]:
     yield path
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Whether a name is the path of a dataset, and no id."""
     return name.startswith((".", "/", "~")) or name.endswith(ENDING)
 
 

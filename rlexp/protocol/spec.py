@@ -183,9 +183,14 @@ class RunSpec:
 
     @property
     def offline_steps(self) -> int:
-        """Gradient steps on its dataset before its first environment step; a script decides on its own."""
+        """Gradient steps on its dataset before its first environment step.
+
+        0 for a run that continues another one, which has taken them, and for a script, which decides on its
+        own.
+        """
         declared = (self.dataset or {}).get("offline_steps")
-        return declared if isinstance(declared, int) and not self.external else 0
+        begins = self.parent is None and not self.external
+        return declared if isinstance(declared, int) and begins else 0
 
     @property
     def hang_timeout(self) -> float | None:
