@@ -1,6 +1,7 @@
 """Datasets of Minari: episodes on this machine's disk."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import isfinite
@@ -191,10 +192,9 @@ class Minari:
 
         files = self.files()
         if make is not None:
-            environment = make()
-            check_against(
-                read_spaces(files), environment.observation_space, environment.action_space
-            )
+            with closing(make()) as environment:
+                spaces = environment.observation_space, environment.action_space
+            check_against(read_spaces(files), *spaces)
         for _ in read_episodes(files):
             pass
 

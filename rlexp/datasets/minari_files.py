@@ -138,6 +138,8 @@ def _ids(base: Path) -> Iterator[str]:
     for seen, (folder, inside, files) in enumerate(os.walk(base)):
         if seen >= MOST_SEEN:
             return
+        # A recording that was killed has left a hidden folder.
+        inside[:] = [name for name in inside if not name.startswith(".")]
         if METADATA in files and Path(folder).name == DATA:
             yield Path(folder).parent.relative_to(base).as_posix()
             inside.clear()

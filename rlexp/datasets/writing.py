@@ -7,7 +7,7 @@ from shutil import rmtree
 from typing import Any
 from uuid import uuid4
 
-from rlexp.datasets.minari_files import DATA, KEY, default_root
+from rlexp.datasets.minari_files import DATA, default_root
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
 from rlexp.installation_way import install_command
@@ -63,7 +63,7 @@ def write_dataset(
     Args:
         folder: From `new_folder`.
         name: The id of the dataset.
-        episodes: The episodes.
+        episodes: The episodes; they may be played while they are written.
         environment: An environment with the spaces of the episodes.
         metadata: Further entries of the metadata, as JSON values.
 
@@ -101,7 +101,7 @@ def write_dataset(
         )
         temporary.rename(folder)
     except OSError as error:
-        raise ConfigError(f"{KEY}: {folder} cannot be written: {error}") from error
+        raise ConfigError(f"{folder} cannot be written: {error}") from error
     finally:
         with suppress(OSError):
             rmtree(temporary)
@@ -122,5 +122,5 @@ def _check_storable(environment: Any) -> None:
         except NotImplementedError as error:
             kind = type(space).__name__
             raise ConfigError(
-                f"the {name} of the task have the space {kind}, which Minari cannot store", key=KEY
+                f"the {name} of the task have the space {kind}, which Minari cannot store"
             ) from error

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlexp.app.evaluation.playback import Player, Policy
+from rlexp.app.evaluation.playback import Player, Policy, environment_errors
 from rlexp.app.observer import Observer
 from rlexp.datasets.minari_files import ORIGIN
 from rlexp.datasets.recorded import Episode
@@ -85,7 +85,9 @@ def record_dataset(
         for each in policies:
             environment = at_stage(each.player.training.environment, Stage.EVALUATION)
             recording = WithRecording(environment)
-            played.append(each.player.play(episodes, observer, recording))
+            # An error of the environment is none of the files that are being written.
+            with environment_errors():
+                played.append(each.player.play(episodes, observer, recording))
             yield from recording.episodes()
 
     first = at_stage(policies[0].player.training.environment, Stage.EVALUATION)

@@ -182,6 +182,41 @@ def test_a_damaged_file_is_refused(tmp_path: Path, recorded: Path) -> None:
     assert "is damaged" in refusal(tmp_path, *DATA)
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("observations", "has a number that is not finite"),
+        ("actions", "has a number that is not finite"),
+        ("rewards", "has a number that is not finite"),
+        ("terminations", "another number of actions or ends"),
+    ],
+)
+def test_an_episode_that_cannot_be_learned_from_is_refused(
+    part: str, expected: str, tmp_path: Path, recorded: Path
+) -> None:
+    """NaN in an episode, or an array of another length, is refused before anything trains."""
+    import h5py
+
+    with h5py.File(recorded / "main_data.hdf5", "r+") as file:
+        episode = file["episode_3"]
+        if part == "terminations":
+            shorter = episode[part][:-1]
+            del episode[part]
+            episode[part] = shorter
+        else:
+            episode[part][7] = np.nan
+    text = refusal(tmp_path, *DATA)
+    assert "episode 3 has" in text
+    assert expected in text
+
+
+def test_the_rest_of_a_killed_recording_is_not_offered(tmp_path: Path, recorded: Path) -> None:
+    """A hidden folder beside the datasets is no dataset that a message names."""
+    copytree(recorded.parent, recorded.parent.with_name(".0a1b2c3d.random-v0"))
+    text = refusal(tmp_path, *DATA, "dataset.id=other/thing-v0")
+    assert "there are: pendulum/random-v0)" in text
+
+
 def test_a_changed_dataset_is_refused_for_a_recorded_run(tmp_path: Path, recorded: Path) -> None:
     """A run whose dataset was exchanged after it was asked for does not train on the other data."""
     training = assemble(spec(tmp_path, *DATA))
