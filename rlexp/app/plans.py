@@ -108,6 +108,8 @@ class RunPlan(ExecutionEstimate, Displayed):
         steps: Steps of all missing runs together.
         steps_per_run: The distinct numbers of steps per missing run.
         unit: The unit of steps: `environment_steps`, or `environment.unit`.
+        offline_steps_per_run: The distinct numbers of gradient steps on a dataset before the first step
+            of a missing run; empty where no run has any.
         reach: Why no verdict is possible with the planned seeds; null if one is possible, or if
             there is nothing to compare.
         looks: What to do where the test seeds have been looked at with other configurations; null
@@ -131,6 +133,7 @@ class RunPlan(ExecutionEstimate, Displayed):
     steps: int
     steps_per_run: tuple[int, ...]
     unit: str = ENVIRONMENT_STEPS
+    offline_steps_per_run: tuple[int, ...] = ()
     reach: str | None = None
     looks: str | None = None
     protocol: str | None = None
@@ -174,6 +177,8 @@ class SweepOutline(ExecutionEstimate, Displayed):
         runs: Maximum number of runs that are still to come.
         steps_per_run: Steps per run.
         unit: The unit of steps: `environment_steps`, or `environment.unit`.
+        offline_steps: Gradient steps on a dataset before the first step of a run of the default
+            configuration; 0 without a dataset.
         population_runs: In the search of a population, the maximum number of runs that are still to come,
             parts of trainings among them; `runs` is then the number of whole runs with as many steps.
             Null otherwise.
@@ -210,4 +215,5 @@ class SweepOutline(ExecutionEstimate, Displayed):
     runs: int
     steps_per_run: int
     unit: str
+    offline_steps: int = 0
     population_runs: int | None = None

@@ -33,6 +33,7 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
         return
     each = " or ".join(f"{steps:,}" for steps in plan.steps_per_run)
     yield f"  {format_count(plan.runs, 'run')} × {each} {unit_text(plan.unit)} · {_expected(plan)}"
+    yield from _offline_line(plan.offline_steps_per_run)
     if plan.protocol:
         yield f"  {plan.protocol}"
     yield from checkpoint_lines(plan.beginnings, f" of {format_count(plan.runs, 'run')}")
@@ -45,6 +46,13 @@ def run_plan_lines(plan: RunPlan) -> Iterator[str]:
     if plan.looks:
         yield f"  {plan.looks}"
     yield from refused_lines(plan.refused)
+
+
+def _offline_line(steps: Sequence[int]) -> Iterator[str]:
+    """The offline stage of runs that start from a dataset."""
+    if steps:
+        numbers = " or ".join(f"{number:,}" for number in steps)
+        yield f"  offline stage: {numbers} gradient steps on the dataset before each run's first step"
 
 
 def refused_lines(refused: Sequence[RefusedCell]) -> Iterator[str]:
@@ -78,6 +86,7 @@ def sweep_plan_lines(plan: SweepOutline) -> Iterator[str]:
     if plan.continuation is not None:
         yield f"  {plan.continuation}"
     yield f"  at most {_amount(plan)} · {_expected(plan)}"
+    yield from _offline_line((plan.offline_steps,) if plan.offline_steps else ())
     yield from checkpoint_lines(plan.beginnings)
 
 

@@ -234,7 +234,7 @@ def _rank(cell: "LabelSummary") -> float:
 
 def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     """The rule of the score, thresholds that were reached, failed runs, and restarts."""
-    from rlexp.cli.summaries import failure_lines, rule_of
+    from rlexp.cli.summaries import d4rl_text, failure_lines, rule_of
     from rlexp.text import shorten_middle
 
     rules = dict.fromkeys(rule_of(cell) for cell in summary.cells)
@@ -243,6 +243,9 @@ def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     for threshold in dict.fromkeys(cell.threshold for cell in measured):
         cells = [cell for cell in measured if cell.threshold == threshold]
         yield f"Reached the task's threshold of {threshold:g}: {_reached(cells)}."
+    normalised = {cell.label: text for cell in summary.cells if (text := d4rl_text(cell))}
+    for label, text in list(normalised.items())[:MOST_REACHED]:
+        yield f"D4RL's normalised score: {label} {text}."
     failures = list(failure_lines(summary))
     yield from (shorten_middle(line, LONGEST_FAILURE) for line in failures[:MOST_FAILURES])
     if len(failures) > MOST_FAILURES:

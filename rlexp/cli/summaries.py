@@ -89,12 +89,25 @@ def many_scores(cell: LabelSummary, experiment: str) -> str:
 
 def remark_lines(cell: LabelSummary) -> Iterator[str]:
     """What a comparison could find, how many runs reached the threshold, and other measures."""
+    if cell.offline_steps:
+        steps = f"{cell.offline_steps:,} gradient steps on the dataset"
+        yield f"offline stage: {steps} before the first step of each run"
     if cell.detectable is not None and cell.detectable.seeds:
         yield f"compared with another label of this spread: {cell.detectable.text}"
     if cell.threshold is not None and cell.scores:
         reached = f"{cell.reached} of {len(cell.scores)} reached"
         yield f"{reached} the task's threshold of {cell.threshold:g}"
+    if normalised := d4rl_text(cell):
+        yield f"D4RL's normalised score of the {cell.title}: {normalised}"
     yield from _measure_lines(cell)
+
+
+def d4rl_text(cell: LabelSummary) -> str | None:
+    """D4RL's normalised score of a label and its anchors; None where no dataset declares them."""
+    if cell.dataset_anchors is None or cell.d4rl_score is None:
+        return None
+    random, expert = cell.dataset_anchors
+    return f"{cell.d4rl_score:.1f} (0: random, {random:g}; 100: expert, {expert:g})"
 
 
 def _measure_lines(cell: LabelSummary) -> Iterator[str]:

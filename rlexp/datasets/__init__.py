@@ -16,7 +16,9 @@ class Dataset(Protocol):
     """Recorded experience; its fields are its settings.
 
     Its class variable `identity` (`rlexp.protocol.identity.Identity`) names it in records. Its setting
-    `digest` holds the sha256 of the content, so that a changed dataset makes another run.
+    `digest` holds the sha256 of the content, so that a changed dataset makes another run. It may have the
+    settings `random_score` and `expert_score`, the returns for D4RL's normalised score, which its identity
+    excludes.
     """
 
     @property

@@ -75,17 +75,28 @@ def _episode(content: Mapping[str, Any]) -> Episode:
 
 
 def _check(episode: Episode, number: int) -> None:
-    """Refuse an episode whose arrays do not belong together, or whose rewards are no numbers."""
+    """Refuse an episode whose arrays do not belong together, or whose numbers are not finite."""
     steps = len(episode.rewards)
     lengths = {len(part) for part in (episode.actions, episode.terminations, episode.truncations)}
-    if lengths != {steps} or not np.isfinite(episode.rewards).all():
+    if lengths != {steps}:
         raise ConfigError(
-            f"episode {number} is incomplete, or has a reward that is no finite number"
+            f"episode {number} has {steps} rewards and another number of actions or ends"
         )
     observed = episode.observations
-    for entry in observed.values() if isinstance(observed, Mapping) else (observed,):
-        if hasattr(entry, "__len__") and len(entry) != steps + 1 and not isinstance(entry, tuple):
+    entries = observed.values() if isinstance(observed, Mapping) else (observed,)
+    # Minari gives nested spaces as mappings and tuples, which no replay buffer holds.
+    arrays = [entry for entry in entries if not isinstance(entry, Mapping | tuple)]
+    for entry in arrays:
+        if len(entry) != steps + 1:
             raise ConfigError(f"episode {number} has {steps} steps and {len(entry)} observations")
+    if not all(map(_is_finite, (*arrays, episode.actions, episode.rewards))):
+        raise ConfigError(f"episode {number} has a number that is not finite")
+
+
+def _is_finite(entry: Any) -> bool:
+    """Whether an array holds no NaN and no infinity; texts hold none."""
+    array = np.asarray(entry)
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def check_against(recorded: RecordedSpaces, observation: Space[Any], action: Space[Any]) -> None:

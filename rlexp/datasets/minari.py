@@ -1,17 +1,28 @@
 """Datasets of Minari: episodes on this machine's disk."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
 from rlexp.datasets import Use
-from rlexp.datasets.minari_files import KEY, ORIGIN, MinariFiles, find_files
+from rlexp.datasets.minari_files import (
+    KEY,
+    ORIGIN,
+    ROOT,
+    MinariFiles,
+    default_root,
+    find_files,
+    is_path,
+)
 from rlexp.errors import ConfigError, RecordError
 from rlexp.installation_way import install_command
 from rlexp.protocol.identity import Identity
+from rlexp.records.integrity import SHORT
 
 if TYPE_CHECKING:
     import gymnasium
@@ -30,7 +41,9 @@ class Minari:
     Its place is no part of a run's identity, and its content is.
     """
 
-    identity: ClassVar = Identity("dataset", "minari", excluded=("id", "root"))
+    identity: ClassVar = Identity(
+        "dataset", "minari", excluded=("id", "root", "random_score", "expert_score")
+    )
 
     id: str
     """Its id in the root folder, or the path of its folder or its file."""
@@ -42,16 +55,49 @@ class Minari:
     """Gradient steps on the data before any environment step."""
     digest: str | None = None
     """The sha256 of its content; null takes that of the content which is there now."""
+    random_score: float | None = None
+    """Return of a random policy; null takes what the metadata declares (`ref_min_score`)."""
+    expert_score: float | None = None
+    """Return of an expert; null takes what the metadata declares (`ref_max_score`)."""
 
     def __post_init__(self) -> None:
-        """Compute the digest of the content.
+        """Compute the digest of the content, and read the reference scores.
 
         Raises:
-            ConfigError: There is no such dataset.
+            ConfigError: There is no such dataset, or a reference score is no number of a scale.
         """
-        # A digest comes from a recorded run, whose dataset may be on another machine.
-        if self.digest is None:
-            object.__setattr__(self, "digest", self.files().digest)
+        try:
+            files = self.files()
+        except ConfigError:
+            # A digest comes from a recorded run, whose dataset may be on another machine.
+            if self.digest is None:
+                raise
+            self._check_scores()
+            return
+        declared = files.reference
+        taken = {
+            "digest": self.digest or files.digest,
+            "random_score": declared.get("minimum") if self.random_score is None else None,
+            "expert_score": declared.get("maximum") if self.expert_score is None else None,
+        }
+        for name, value in taken.items():
+            if value is not None:
+                object.__setattr__(self, name, value)
+        self._check_scores()
+
+    def _check_scores(self) -> None:
+        """Refuse reference scores that are no scale.
+
+        Raises:
+            ConfigError: One is not finite, or the random one is not the lower one.
+        """
+        scores = [score for score in (self.random_score, self.expert_score) if score is not None]
+        if not all(map(isfinite, scores)) or (len(scores) == 2 and not scores[0] < scores[1]):
+            raise ConfigError(
+                f"dataset.random_score={self.random_score} and dataset.expert_score={self.expert_score} "
+                "must be finite numbers, the first one below the second one",
+                key="dataset.random_score",
+            )
 
     @property
     def name(self) -> str:
@@ -59,12 +105,17 @@ class Minari:
         return self.id
 
     def files(self) -> MinariFiles:
-        """The files of the dataset.
+        """The files of the dataset; of a recorded run, also in Minari's folder on another machine.
 
         Raises:
             ConfigError: There is no such dataset.
         """
-        return find_files(self.id, self.root)
+        try:
+            return find_files(self.id, self.root)
+        except ConfigError:
+            if self.root is None or self.digest is None:
+                raise
+            return find_files(self.id, None)
 
     @property
     def of_test_seeds(self) -> bool:
@@ -90,7 +141,7 @@ class Minari:
             ConfigError: It is missing, it cannot be read, or a package is not installed.
             RecordError: It has changed.
         """
-        files = self.files()
+        files = self._recorded_files()
         kind = str(files.metadata.get("data_format"))
         if kind not in PACKAGES:
             known = " or ".join(PACKAGES)
@@ -113,6 +164,24 @@ class Minari:
                 "experiment=…"
             )
 
+    def _recorded_files(self) -> MinariFiles:
+        """The files of the dataset with whose content the run was asked for.
+
+        Raises:
+            ConfigError: They are not on this machine.
+        """
+        try:
+            return self.files()
+        except ConfigError as error:
+            there = "put it there"
+            if not is_path(self.id):
+                there = f"put it into {default_root()}, or set {ROOT} to the folder that has it"
+            raise ConfigError(
+                f"the run starts from the dataset {self.id} (sha256 {str(self.digest)[:SHORT]}), which is "
+                f"not on this machine: {there}",
+                key=KEY,
+            ) from error
+
     def check_spaces(self, make: "Callable[[], gymnasium.Env[Any, Any]] | None") -> None:
         """Read every episode, and compare the spaces with those of an environment.
 
@@ -123,19 +192,19 @@ class Minari:
 
         files = self.files()
         if make is not None:
-            environment = make()
-            check_against(
-                read_spaces(files), environment.observation_space, environment.action_space
-            )
+            with closing(make()) as environment:
+                spaces = environment.observation_space, environment.action_space
+            check_against(read_spaces(files), *spaces)
         for _ in read_episodes(files):
             pass
 
     def for_script(self) -> dict[str, Any]:
         """The folder that `minari.MinariDataset` opens, the id, the digest and the reference scores."""
-        files = self.files()
+        files, ends = self.files(), (self.random_score, self.expert_score)
+        declared = {} if None in ends else dict(zip(("minimum", "maximum"), ends, strict=True))
         return {
             "id": str(files.metadata.get("dataset_id", self.id)),
             "path": str(files.folder.absolute()),
             "digest": self.digest,
-            "reference": files.reference,
+            "reference": declared,
         }

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,15 @@ class MinariFiles:
 
     @property
     def reference(self) -> dict[str, float]:
-        """The reference scores that the dataset declares: `minimum` and `maximum`, where it has both."""
-        lowest, highest = (self.metadata.get(f"ref_{end}_score") for end in ("min", "max"))
-        if not isinstance(lowest, int | float) or not isinstance(highest, int | float):
+        """The reference scores that the dataset declares: `minimum` and `maximum`, where it has both.
+
+        Minari calls the return of a random policy `ref_min_score`, and that of an expert `ref_max_score`.
+        """
+        ends = [self.metadata.get(f"ref_{end}_score") for end in ("min", "max")]
+        numbers = [float(end) for end in ends if isinstance(end, int | float) and isfinite(end)]
+        if len(numbers) < 2 or not numbers[0] < numbers[1]:
             return {}
-        return {"minimum": float(lowest), "maximum": float(highest)} if lowest < highest else {}
+        return dict(zip(("minimum", "maximum"), numbers, strict=True))
 
 
 def default_root() -> Path:
@@ -85,7 +90,7 @@ def find_files(name: str, root: str | None) -> MinariFiles:
     for folder in _candidates(name, base):
         if (folder / METADATA).is_file():
             return MinariFiles(folder, _metadata(folder / METADATA, name))
-    if _is_path(name):
+    if is_path(name):
         raise ConfigError(
             f"{KEY}={name} is no dataset of Minari: there is no {METADATA} in it or in its folder "
             f"{DATA}; name the folder that 'rlexp evaluate RUN --record NAME' has written, or an id",
@@ -103,7 +108,7 @@ def find_files(name: str, root: str | None) -> MinariFiles:
 
 def _candidates(name: str, base: Path) -> Iterator[Path]:
     """The folders that may hold the files, the likeliest first."""
-    if not _is_path(name):
+    if not is_path(name):
         yield base / name / DATA
     path = Path(name).expanduser()
     if path.suffix == ENDING and path.is_file():
@@ -112,7 +117,8 @@ def _candidates(name: str, base: Path) -> Iterator[Path]:
     yield path
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Whether a name is the path of a dataset, and no id."""
     return name.startswith((".", "/", "~")) or name.endswith(ENDING)
 
 
@@ -132,6 +138,8 @@ def _ids(base: Path) -> Iterator[str]:
     for seen, (folder, inside, files) in enumerate(os.walk(base)):
         if seen >= MOST_SEEN:
             return
+        # A recording that was killed has left a hidden folder.
+        inside[:] = [name for name in inside if not name.startswith(".")]
         if METADATA in files and Path(folder).name == DATA:
             yield Path(folder).parent.relative_to(base).as_posix()
             inside.clear()

@@ -7,17 +7,18 @@ from shutil import rmtree
 from typing import Any
 from uuid import uuid4
 
-from rlexp.datasets.minari_files import DATA, KEY, default_root
+from rlexp.datasets.minari_files import DATA, default_root
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
 from rlexp.installation_way import install_command
 
 
-def new_folder(name: str) -> Path:
+def new_folder(name: str, option: str) -> Path:
     """The folder of a dataset that does not exist yet, in the folder of Minari's local datasets.
 
     Args:
         name: The id of the dataset (`pendulum/expert-v0`).
+        option: The option that gives the id, for messages.
 
     Raises:
         ConfigError: Minari is not installed, the id is malformed, or there is such a dataset.
@@ -28,7 +29,7 @@ def new_folder(name: str) -> Path:
     except ImportError as error:
         command = install_command("datasets")
         raise ConfigError(
-            f"--record needs minari and h5py, which are not installed: {command}",
+            f"{option}={name} needs minari and h5py, which are not installed: {command}",
             code="missing_package",
             command=command,
         ) from error
@@ -36,14 +37,16 @@ def new_folder(name: str) -> Path:
         parse_dataset_id(name)
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"{name!r} is no id of a dataset: write NAME-v0 or GROUP/NAME-v0", key="--record"
+            f"{name!r} is no id of a dataset: write NAME-v0 or GROUP/NAME-v0 (letters, digits, - and _; "
+            "two or more in a group)",
+            key=option,
         ) from error
     folder = default_root().absolute() / name
     if folder.exists():
         raise ConfigError(
             f"there is a dataset {name} in {default_root()}: choose another name, such as "
             f"{name.rpartition('-v')[0]}-v{int(name.rpartition('-v')[2]) + 1}",
-            key="--record",
+            key=option,
         )
     return folder
 
@@ -60,17 +63,18 @@ def write_dataset(
     Args:
         folder: From `new_folder`.
         name: The id of the dataset.
-        episodes: The episodes.
+        episodes: The episodes; they may be played while they are written.
         environment: An environment with the spaces of the episodes.
         metadata: Further entries of the metadata, as JSON values.
 
     Raises:
-        ConfigError: The folder cannot be written.
+        ConfigError: The folder cannot be written, or Minari cannot store the spaces.
     """
     import minari
     from minari.data_collector import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
+    _check_storable(environment)
     temporary = folder.with_name(f".{uuid4().hex[:8]}.{folder.name}")
     try:
         (temporary / DATA).mkdir(parents=True)
@@ -79,6 +83,8 @@ def write_dataset(
             observation_space=environment.observation_space,
             action_space=environment.action_space,
             env_spec=environment.spec,
+            # JPEG would change the pixels that the policy saw.
+            jpeg_encoding=False,
         )
         storage.update_metadata(
             {"dataset_id": name, "minari_version": minari.__version__, **metadata}
@@ -95,7 +101,26 @@ def write_dataset(
         )
         temporary.rename(folder)
     except OSError as error:
-        raise ConfigError(f"{KEY}: {folder} cannot be written: {error}") from error
+        raise ConfigError(f"{folder} cannot be written: {error}") from error
     finally:
         with suppress(OSError):
             rmtree(temporary)
+
+
+def _check_storable(environment: Any) -> None:
+    """Refuse spaces that Minari cannot describe in the metadata.
+
+    Raises:
+        ConfigError: Names the space.
+    """
+    from minari.serialization import serialize_space
+
+    spaces = {"observations": environment.observation_space, "actions": environment.action_space}
+    for name, space in spaces.items():
+        try:
+            serialize_space(space)
+        except NotImplementedError as error:
+            kind = type(space).__name__
+            raise ConfigError(
+                f"the {name} of the task have the space {kind}, which Minari cannot store"
+            ) from error

@@ -6,7 +6,12 @@ from typing import Any, ClassVar, Literal, Self
 
 from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.identity import Plain, digest
-from rlexp.protocol.measures import declaration_key, is_minimised, known_values
+from rlexp.protocol.measures import (
+    dataset_anchors,
+    declaration_key,
+    is_minimised,
+    known_values,
+)
 from rlexp.protocol.origin import Origin
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.spec import CALLBACK, Parent, RunSpec, described
@@ -49,6 +54,11 @@ class Configuration:
     def score_reference(self) -> Plain:
         """The known values of the score, in its units: `reference`, or those of the measure."""
         return known_values(self.budget.score, self.reference, self.measures)
+
+    @property
+    def dataset_anchors(self) -> tuple[float, float] | None:
+        """The returns of a random policy and of an expert that the dataset declares, if it does."""
+        return dataset_anchors(self.budget.score, self.dataset)
 
     @property
     def lower_is_better(self) -> bool:

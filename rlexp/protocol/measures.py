@@ -117,6 +117,37 @@ def known_anchors(
     return float(low), float(high), key
 
 
+def dataset_anchors(score: str, dataset: Mapping[str, Any] | None) -> tuple[float, float] | None:
+    """The returns of a random policy and of an expert, as the dataset of a run declares them.
+
+    None where it declares none, for a score that is no return, and where the expert is not the better
+    one.
+
+    Args:
+        score: The score of the budget.
+        dataset: The settings of the dataset (`random_score`, `expert_score`); None without one.
+    """
+    declared = dataset or {}
+    random, expert = declared.get("random_score"), declared.get("expert_score")
+    if score not in SCORE_RULES or random is None or expert is None or not random < expert:
+        return None
+    return float(random), float(expert)
+
+
+def d4rl_score(score: float, anchors: tuple[float, float]) -> float:
+    """D4RL's normalised score: 0 for a random policy, and 100 for an expert.
+
+    Fu et al. 2020, D4RL: Datasets for Deep Data-Driven Reinforcement Learning, arXiv:2004.07219,
+    section 6: 100 (score − random) / (expert − random).
+
+    Args:
+        score: A return.
+        anchors: The returns of a random policy and of an expert; see `dataset_anchors`.
+    """
+    random, expert = anchors
+    return 100.0 * (score - random) / (expert - random)
+
+
 def is_minimised(quantity: str, measures: Mapping[str, Any]) -> bool:
     """Whether lower values of a quantity are better: of a measure that is declared so."""
     declared: Mapping[str, Any] = measures.get(quantity, {})

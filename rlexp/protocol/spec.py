@@ -182,6 +182,17 @@ class RunSpec:
         return unit_of(self.environment)
 
     @property
+    def offline_steps(self) -> int:
+        """Gradient steps on its dataset before its first environment step.
+
+        0 for a run that continues another one, which has taken them, and for a script, which decides on its
+        own.
+        """
+        declared = (self.dataset or {}).get("offline_steps")
+        begins = self.parent is None and not self.external
+        return declared if isinstance(declared, int) and begins else 0
+
+    @property
     def hang_timeout(self) -> float | None:
         """Seconds without a heartbeat after which this run counts as hung; None for the executor's."""
         limit = self.algorithm.get("hang_timeout") if self.external else None

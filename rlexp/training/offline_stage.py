@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.utils import polyak_update
 
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
+from rlexp.records.offline_stage import PREFIX, STEPS_LOGGED
 from rlexp.records.prior_transitions import AFTER, BEFORE, PriorTransitions
-from rlexp.replay.buffers.prior_buffer import check_spaces, rows_of
 
 CHUNK = 50
 """Gradient steps between two moments at which a training can be copied or stopped."""
 DONE = "offline_steps_done"
 """Attribute of a learner: gradient steps of its offline stage so far; checkpoints keep the numbers of learners."""
-PREFIX = "offline/"
-"""Beginning of the names of what the learner logs in this stage."""
 
 
 def steps_done(model: BaseAlgorithm) -> int:
@@ -79,31 +77,6 @@ def _fitted(rows: np.ndarray[Any, Any], array: np.ndarray[Any, Any], name: str) 
     return np.ascontiguousarray(rows.reshape(len(rows), *array.shape[2:]), dtype=array.dtype)
 
 
-def buffer_with(transitions: PriorTransitions, model: BaseAlgorithm) -> ReplayBuffer:
-    """A replay buffer that holds transitions, for a learner.
-
-    Raises:
-        ConfigError: The transitions are of other spaces.
-    """
-    learner: Any = model
-    online: ReplayBuffer = learner.replay_buffer
-    check_spaces(online, transitions)
-    kind: Any = DictReplayBuffer if isinstance(online, DictReplayBuffer) else ReplayBuffer
-    # One environment: a transition stands alone.
-    buffer: ReplayBuffer = kind(
-        transitions.count,
-        online.observation_space,
-        online.action_space,
-        device=online.device,
-        n_envs=1,
-        handle_timeout_termination=online.handle_timeout_termination,
-    )
-    for name, array in rows_of(buffer, transitions).items():
-        array[:, 0] = transitions.arrays[name]
-    buffer.pos, buffer.full = 0, True
-    return buffer
-
-
 @dataclass(slots=True)
 class OfflineStage:
     """Trains a learner on recorded experience, in chunks between which it can be copied.
@@ -140,7 +113,7 @@ class OfflineStage:
                 _gradient_steps(learner, count, done)
             setattr(learner, DONE, done + count)
             if (done + count) // each > done // each or done + count == self.steps:
-                report({f"{PREFIX}gradient_steps": float(done + count), **_losses(learner)})
+                report({STEPS_LOGGED: float(done + count), **_losses(learner)})
             between(done + count)
         self._buffer = None
 

@@ -26,12 +26,13 @@ from rlexp.protocol.step_schedule import first_value
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.replay import Replay, TakesPriorData
+from rlexp.replay.buffers.prior_buffer import filled_buffer
 from rlexp.training.acting.callbacks import ActingCallbacks, Callback
 from rlexp.training.entering_experience import EnteringExperience, ReadExperience
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of
 from rlexp.training.network_changes import ChangingNetworks
-from rlexp.training.offline_stage import OfflineStage, buffer_with, transitions_of
+from rlexp.training.offline_stage import OfflineStage, transitions_of
 from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
 
@@ -99,10 +100,11 @@ class Training:
     def _recorded_experience(self, model: BaseAlgorithm) -> ReplayBuffer:
         """The buffer of the offline stage: that which is mixed in later, or one for this stage alone."""
         assert self.dataset is not None
-        kept: ReplayBuffer | None = getattr(buffer_of(model), "prior", None)
-        if kept is not None:
-            return kept
-        return buffer_with(transitions_of(self.dataset.episodes(), model), model)
+        buffer: Any = buffer_of(model)
+        mixed_in: ReplayBuffer | None = getattr(buffer, "prior", None)
+        if mixed_in is not None:
+            return mixed_in
+        return filled_buffer(buffer, transitions_of(self.dataset.episodes(), model))
 
     def build(self, folder: Path) -> BaseAlgorithm:
         """Return a fresh learner on a fresh vector of environments.

@@ -57,6 +57,7 @@ class Measurements:
         spread: Factor, at least 1, by which rates varied within the probe.
         episode_spread: Factor, at least 1, by which the length of episodes is unknown.
         model: Bytes of the policy's file.
+        gradient: Seconds of one gradient step on a minibatch of a replay buffer; 0 without one.
     """
 
     start: float
@@ -66,6 +67,7 @@ class Measurements:
     spread: float
     episode_spread: float
     model: int
+    gradient: float
 
 
 class Enough(Exception):  # noqa: N818
@@ -109,6 +111,7 @@ def probe(training: Training, folder: Path, built: Callable[[], object]) -> Meas
             spread=stepping.spread(),
             episode_spread=math.sqrt(longest / shortest),
             model=(folder / "model.zip").stat().st_size,
+            gradient=stepping.seconds_of_update() if _replays(model) else 0.0,
         )
 
 
@@ -166,13 +169,16 @@ class Stepping(BaseCallback):
         factors = [max(part / whole, whole / part) for part in parts if part > 0 < whole]
         return median(factors) if factors else 1.0
 
-    def update_per_step(self, model: BaseAlgorithm, length: float) -> float:
-        """Seconds of updates for one environment step; `length` is that of an episode in steps."""
+    def seconds_of_update(self) -> float:
+        """Seconds of one gradient step, or of a whole update on a rollout; 0 if none was measured."""
         # The first update also allocates the state of the optimisers.
         settled = self.updates[1:] or self.updates
         count = sum(number for _, number in settled)
-        seconds = sum(seconds for seconds, _ in settled) / count if count else 0.0
-        return seconds * _updates_per_step(model, length)
+        return sum(seconds for seconds, _ in settled) / count if count else 0.0
+
+    def update_per_step(self, model: BaseAlgorithm, length: float) -> float:
+        """Seconds of updates for one environment step; `length` is that of an episode in steps."""
+        return self.seconds_of_update() * _updates_per_step(model, length)
 
 
 def _rate(marks: list[tuple[float, int]]) -> float:

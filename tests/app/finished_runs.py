@@ -1,6 +1,7 @@
 """Real runs, trained in this process within two seconds."""
 
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,21 +42,34 @@ def study(folder: Path, *allowed: str) -> Workspace:
 
 
 def prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
-    """A run on disk that is not trained."""
+    """A run on disk that is not trained, the first one of a command."""
+    return next(_prepared(folder, *words, allowed=allowed))
+
+
+def _prepared(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Iterator[Finished]:
+    """The runs of a command, each written when it is asked for."""
     workspace = study(folder, *allowed)
     request = read_request(last_words(*TINY, *words), workspace)
-    experiment = workspace.layout.experiment("tiny")
+    experiment = workspace.layout.experiment(request.experiment.name)
     write_experiment(experiment, request.experiment)
-    (_, spec), *_ = request.experiment.specs(request.phase)
-    paths = experiment.run(spec.name)
-    write_run(paths, spec)
-    new_attempt(paths, _settings(request, allowed), {}, "")
-    return Finished(workspace, paths)
+    for _, spec in request.experiment.specs(request.phase):
+        paths = experiment.run(spec.name)
+        write_run(paths, spec)
+        new_attempt(paths, _settings(request, allowed), {}, "")
+        yield Finished(workspace, paths)
 
 
 def finish(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> Finished:
-    """A completed run."""
-    prepared_run = prepared(folder, *words, allowed=allowed)
+    """A completed run, the first one of a command."""
+    return _executed(prepared(folder, *words, allowed=allowed))
+
+
+def finish_all(folder: Path, *words: str, allowed: tuple[str, ...] = ()) -> list[Finished]:
+    """The completed runs of a command."""
+    return [_executed(run) for run in _prepared(folder, *words, allowed=allowed)]
+
+
+def _executed(prepared_run: Finished) -> Finished:
     handler = signal.getsignal(signal.SIGTERM)
     try:
         execute([str(prepared_run.paths.folder), "1"])

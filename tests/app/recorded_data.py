@@ -34,7 +34,7 @@ def record(
     **metadata: Any,
 ) -> Path:
     """Record a dataset into Minari's folder; without a policy, actions are random. Returns its data folder."""
-    folder = new_folder(name)
+    folder = new_folder(name, "--record")
     with closing(gymnasium.make(task)) as environment:
         played = [*_played(environment, episodes, policy, seed)]
         write_dataset(folder, name, played, environment, metadata)

@@ -48,6 +48,15 @@ def test_a_plan_without_checkpoints_does_not_mention_them() -> None:
     assert ["first · test phase", expected] == list(run_plan_lines(plan()))
 
 
+def test_an_offline_stage_is_a_line_of_the_plan() -> None:
+    """The gradient steps on a dataset are no environment steps, and have a line for themselves."""
+    begun = replace(plan(), offline_steps_per_run=(0, 10_000))
+    expected = (
+        "  offline stage: 0 or 10,000 gradient steps on the dataset before each run's first step"
+    )
+    assert expected == list(run_plan_lines(begun))[2]
+
+
 def test_a_first_guess_is_marked_as_one() -> None:
     """Without a measurement, the plan says roughly, and gives no range."""
     guessed = replace(plan(), measured=False, basis="guess", seconds_low=None, seconds_high=None)

@@ -54,6 +54,7 @@ class BundledStudy:
         absent: Number of planned runs that have not ended or never began.
         head: The head of its ledger; None where there is none.
         parents: Runs that its runs continue, and that are in no experiment of the bundle.
+        datasets: Id and digest of the datasets from which its runs start, which no bundle holds.
     """
 
     experiment: str
@@ -63,6 +64,7 @@ class BundledStudy:
     absent: int
     head: str | None
     parents: int = 0
+    datasets: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         """The number of runs, with the failed and absent ones."""
@@ -202,6 +204,11 @@ def _absent(
     for study in studies:
         if study.parents:
             yield f"- {format_count(study.parents, 'run')} that runs of {study.experiment} continue."
+    for name, digest in sorted({each for study in studies for each in study.datasets}):
+        yield (
+            f"- The dataset {_one_line(name)}, from which runs start. The sha256 of its content (`dataset.digest`) is "
+            f"`{digest}`. `MINARI_DATASETS_PATH` names the folder in which it is looked for."
+        )
     yield ""
     yield (
         "The records name folders and machines of those who made them. They cannot be removed: the ledger "

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlexp.app.execution.software_versions import collect_versions
 from rlexp.app.reading.provenance import provenance_of
+from rlexp.datasets.minari import PACKAGES
 from rlexp.exchange.exporters.script import render_requirements
 from rlexp.protocol.spec import RunSpec
 from rlexp.store.layout import ExperimentPaths
@@ -103,8 +104,11 @@ def _mapping(value: Any) -> dict[str, str]:
 
 
 def needed_packages(specs: Iterable[RunSpec], recorded: Mapping[str, str]) -> tuple[str, ...]:
-    """The recorded packages, besides rlexp, that determine the numbers of some runs."""
-    names = {name for spec in specs for name in collect_versions(spec)}
+    """The recorded packages, besides rlexp, that some runs need to give the same numbers."""
+    every = list(specs)
+    names = {name for spec in every for name in collect_versions(spec)}
+    if any(spec.dataset is not None for spec in every):
+        names |= {name for packages in PACKAGES.values() for name in packages}
     return tuple(sorted(names.intersection(recorded) - {RLEXP}))
 
 

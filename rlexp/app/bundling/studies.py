@@ -53,4 +53,13 @@ def _study(scan: ExperimentScan, ids: set[str]) -> BundledStudy:
         absent=total - scored - failed,
         head=ledger_head(scan),
         parents=len(parents),
+        datasets=tuple(sorted({d for s in specs_of(scan) if (d := _dataset(s)) is not None})),
     )
+
+
+def _dataset(spec: RunSpec) -> tuple[str, str] | None:
+    """The id and the digest of the dataset of a run; None without one."""
+    dataset = spec.dataset or {}
+    if not dataset.get("digest"):
+        return None
+    return str(dataset.get("id", "unnamed")), str(dataset["digest"])

@@ -1,23 +1,29 @@
 """Restores a saved policy, and plays and films episodes with it."""
 
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, stdev
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Self
 from zipfile import BadZipFile, ZipFile
 
+from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.execution.run_process import assemble
 from rlexp.app.observer import Observer
-from rlexp.app.reading.imported import refuse_external_run
-from rlexp.errors import RecordError
+from rlexp.app.reading.imported import refuse_external_run, refuse_imported_run
+from rlexp.app.reading.provenance import settings_of
+from rlexp.app.workspace import Workspace
+from rlexp.errors import EnvironmentFault, RecordError, RlexpError
+from rlexp.protocol.budget import LEAN
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish_with
 from rlexp.store.layout import RunPaths
+from rlexp.store.runs import read_run
 from rlexp.training.lean.registry import CLASSIC_CONTROL
 
 if TYPE_CHECKING:
@@ -45,6 +51,43 @@ class Policy:
     step: int
     checkpoint: bool
     weights: str | None
+
+
+def find_policies(
+    runs: Sequence[RunPaths],
+    checkpoint: int | None,
+    workspace: Workspace,
+    command: Sequence[str],
+) -> list[Policy]:
+    """The policies of runs whose files may be read, and whose packages may be imported.
+
+    Args:
+        runs: The runs.
+        checkpoint: The step of a checkpoint; None is the final policy.
+        workspace: The workspace, with the packages that may be imported.
+        command: The command that asks for them, for messages.
+
+    Raises:
+        RecordError: A run has no such policy, or its files are damaged.
+        ConfigError: A package is not allowed.
+    """
+    records = [read_run(run).record for run in runs]
+    for record in records:
+        refuse_imported_run(record.spec)
+    pairs = list(zip(runs, records, strict=True))
+    policies = [find_policy(run, record, checkpoint) for run, record in pairs]
+    check_imports([record.spec for record in records], workspace.allowed, command)
+    # Archives are checked before anything of the workspace is imported.
+    for policy, run in zip(policies, runs, strict=True):
+        check_archives(policy, run)
+    workspace.make_allowed_importable()
+    return policies
+
+
+def is_lean(paths: RunPaths) -> bool:
+    """Whether the last attempt of the run was given with `compute.lean=true`, the default."""
+    attempts = paths.attempts()
+    return not attempts or settings_of(attempts[-1]).get(LEAN) is not False
 
 
 def find_policy(paths: RunPaths, record: RunRecord, checkpoint: int | None) -> Policy:
@@ -273,6 +316,26 @@ def restore_policy(
     return Player(
         training, model, draw, recorded_setting if deterministic is None else deterministic
     )
+
+
+@contextmanager
+def environment_errors() -> Iterator[None]:
+    """Turn an exception of the environment into a one-line error with its file and line.
+
+    Raises:
+        EnvironmentFault: The environment raised an exception.
+    """
+    try:
+        yield
+    except RlexpError:
+        raise
+    except Exception as error:
+        frame = extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EnvironmentFault(
+            f"the run's environment fails: {reason} ({Path(frame.filename).name}:{frame.lineno}); "
+            "for details: rlexp doctor --environment NAME",
+        ) from error
 
 
 def join_players(players: "Sequence[Player]") -> Player:

@@ -23,6 +23,7 @@ from rlexp.app.execution.software_versions import collect_versions
 from rlexp.protocol.identity import canonical, digest
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.offline_stage import STEPS_LOGGED
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
 from rlexp.store.layout import cache_folder
@@ -85,6 +86,7 @@ class Rates:
         bytes: Bytes on disk.
         basis: Where the rates come from.
         others: Processes of other programs that wanted to compute meanwhile, as a mean.
+        gradient: Seconds of one gradient step on a dataset, before the first environment step.
     """
 
     start: float
@@ -97,6 +99,7 @@ class Rates:
     bytes: int
     basis: Basis
     others: float = 0.0
+    gradient: float = 0.0
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -218,10 +221,11 @@ def guess_rates(spec: RunSpec, spaces: EnvironmentSpaces | None = None) -> Rates
     """
     image = spaces is not None and "Image" in spaces.observation
     foreign = spaces is not None and not spaces.light
-    settings, update = spec.algorithm, 0.0
+    settings, update, gradient = spec.algorithm, 0.0, 0.0
     step = ROUGH_FOREIGN_STEP if foreign else ROUGH_STEP
     if "buffer_size" in settings:
-        update = _gradient_steps(spec) * (ROUGH_IMAGE_GRADIENT if image else ROUGH_GRADIENT)
+        gradient = ROUGH_IMAGE_GRADIENT if image else ROUGH_GRADIENT
+        update = _gradient_steps(spec) * gradient
     elif "n_steps" in settings:
         update = ROUGH_IMAGE_ROLLOUT if image else ROUGH_ROLLOUT
     return Rates(
@@ -234,6 +238,7 @@ def guess_rates(spec: RunSpec, spaces: EnvironmentSpaces | None = None) -> Rates
         episode_spread=1.0,
         bytes=ROUGH_BYTES,
         basis=Basis.GUESS,
+        gradient=gradient,
     )
 
 
@@ -313,6 +318,8 @@ def _run_seconds(
     starts = spec.algorithm.get("learning_starts") or 0
     learning = max(steps - max(begun, starts), 0)
     trained = rates.start + max(steps - begun, 0) * rates.step + learning * rates.update
+    # A run with a checkpoint of an environment step has its offline stage behind it.
+    trained += 0.0 if begun else spec.offline_steps * rates.gradient
     evaluations = steps // every - begun // every if every else 0
     evaluated = evaluations * _rounds(spec.budget["evaluation_episodes"]) * rates.episode
     evaluated += _rounds(spec.budget["final_episodes"]) * rates.final_episode
@@ -390,13 +397,15 @@ def rates_of_run(record: RunRecord, size: int) -> Rates | None:
     if step <= 0:
         return None
     seconds, episodes = later + earlier, sum(len(e.returns) for e in record.evaluations)
+    gradient = _gradient_seconds(record)
+    begin = first - begun - earlier - at * step - record.spec.offline_steps * gradient
     last = (final.seconds + sum(e.seconds for e in record.examinations)) / _rounds(
         len(final.returns)
     )
     rounds = sum(_rounds(len(e.returns)) for e in record.evaluations)
     typical = seconds / rounds if episodes else last
     return Rates(
-        start=max(first - begun - earlier - at * step, 0.0),
+        start=max(begin, 0.0),
         step=step,
         update=0.0,
         episode=typical,
@@ -405,7 +414,21 @@ def rates_of_run(record: RunRecord, size: int) -> Rates | None:
         episode_spread=_episode_spread(record, typical),
         bytes=size,
         basis=Basis.RUNS,
+        gradient=gradient,
     )
+
+
+def _gradient_seconds(record: RunRecord) -> float:
+    """Seconds of one gradient step of the offline stage; 0 without events that show it."""
+    reports = [
+        (event.time, event.metrics[STEPS_LOGGED])
+        for event in record.measurements
+        if STEPS_LOGGED in event.metrics
+    ]
+    if len(reports) < 2:
+        return 0.0
+    (begun, first), (ended, last) = reports[0], reports[-1]
+    return max(ended - begun, 0.0) / (last - first) if last > first else 0.0
 
 
 def _episode_spread(record: RunRecord, typical: float) -> float:
@@ -438,4 +461,5 @@ def combine(several: Sequence[Rates]) -> Rates:
         spread=max([middle("spread"), *factors]),
         bytes=int(middle("bytes")),
         others=middle("others"),
+        gradient=middle("gradient"),
     )

@@ -382,6 +382,7 @@ def make_run_plan(
         steps=plan.steps,
         steps_per_run=tuple(sorted({spec.budget["steps"] for spec in plan.missing})),
         unit=next((spec.unit for spec in plan.missing), ENVIRONMENT_STEPS),
+        offline_steps_per_run=_offline_steps(plan.missing),
         # The seeds of an interim analysis are not all seeds that a sequential test may use.
         reach=None
         if launch.sequential
@@ -399,6 +400,12 @@ def make_run_plan(
         kept_replay_bytes=replay * len(plan.missing) if launch.keeps_replay else 0,
         remarks=() if workspace is None else plan_remarks(configurations, plan.missing, workspace),
     )
+
+
+def _offline_steps(specs: Iterable[RunSpec]) -> tuple[int, ...]:
+    """The distinct numbers of gradient steps of offline stages; empty where no run has one."""
+    numbers = tuple(sorted({spec.offline_steps for spec in specs}))
+    return numbers if any(numbers) else ()
 
 
 def _remember_rates(paths: ExperimentPaths, plan: Plan, launch: LaunchSettings) -> None:

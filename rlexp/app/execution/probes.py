@@ -242,6 +242,7 @@ def _of_document(document: Mapping[str, Any], others: float) -> Rates:
         bytes=MODEL_FILES * document["model"] + JOURNAL_BYTES,
         basis=Basis.PROBE,
         others=others,
+        gradient=document["gradient"],
     )
 
 

@@ -28,9 +28,9 @@ class ExportRequest:
     """The options of an export; an option that was not given is empty.
 
     Attributes:
-        format: `rliable`, `marl-eval`, `csv`, `parquet`, `script` or `huggingface`.
+        format: `rliable`, `marl-eval`, `csv`, `parquet`, `script`, `huggingface` or `minari`.
         targets: Experiments, or labels of them (`EXPERIMENT/LABEL`); for a script, one run.
-        output: The new file or folder.
+        output: The new file or folder; of a Minari dataset, its id.
         phase: `test` (the default), `selection` or `tuning`.
         tasks: The tasks to export; empty for all tasks.
         level: The single table to write: `runs`, `evaluations` or `episodes`.
@@ -39,6 +39,9 @@ class ExportRequest:
         normalised: Whether scores are normalised to 0 and 1 at the anchors of each task.
         force: Whether to replace existing files.
         strict: Whether to refuse runs of which any file differs from the ledger.
+        episodes: Number of episodes of each policy in a dataset; None is 100.
+        checkpoint: The step of the checkpoint whose policies are recorded; None is the final policy.
+        stochastic: Whether recorded policies sample their actions.
     """
 
     format: str
@@ -52,6 +55,9 @@ class ExportRequest:
     normalised: bool = False
     force: bool = False
     strict: bool = False
+    episodes: int | None = None
+    checkpoint: int | None = None
+    stochastic: bool = False
 
 
 def evidence_of(
@@ -133,7 +139,7 @@ class ExportedFiles:
     """The result of an export.
 
     Attributes:
-        format: `rliable`, `marl-eval`, `csv`, `parquet`, `script` or `huggingface`.
+        format: `rliable`, `marl-eval`, `csv`, `parquet`, `script`, `huggingface` or `minari`.
         output: The file or folder of the export.
         files: Every file that was written.
         phase: The phase of the runs.
@@ -145,9 +151,11 @@ class ExportedFiles:
         seeds: Rows of the arrays, by label (`rliable`, `marl-eval`).
         left_out: Runs with a score whose seeds some label or task lacks (`rliable`, `marl-eval`).
         unit: The unit of the scores, in words (`rliable`).
-        rows: The number of rows of each table (`csv`, `parquet`).
+        rows: The number of rows of each table (`csv`, `parquet`); the numbers of `episodes` and `steps`
+            (`minari`).
         run: The run whose policy was written (`script`).
-        mean_return: The mean return of its final evaluation (`script`).
+        mean_return: The mean return of its final evaluation (`script`), or of the recorded episodes
+            (`minari`).
         imports: Packages that the scripts import and that the export does not contain (`script`,
             `huggingface`).
         result: The metric with its interval and n, as on the card (`huggingface`).

@@ -16,7 +16,7 @@ from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.errors import RecordError
 from rlexp.metrics.estimate import Estimate, measure_ends
 from rlexp.protocol.experiment import Configuration, Experiment
-from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.measures import DeclaredMeasure, d4rl_score
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec, scored_quantity
 from rlexp.records import score_table
@@ -226,6 +226,11 @@ class LabelSummary:
         detectable: What a comparison with another label of this spread could find; null for a single
             score, before all runs have ended, and in lists of experiments.
         measures: The measures that the final evaluations report, by name.
+        dataset_anchors: The returns of a random policy and of an expert that the dataset of the runs
+            declares; null without them.
+        d4rl_score: The aggregate as D4RL normalises it: 0 for the random policy of `dataset_anchors`, 100
+            for its expert; null without them.
+        offline_steps: Gradient steps on the dataset before the first step of each run; 0 without one.
     """
 
     label: str
@@ -245,6 +250,9 @@ class LabelSummary:
     estimate: Estimate | None
     detectable: DetectableDifferences | None
     measures: tuple[MeasureSummary, ...]
+    dataset_anchors: tuple[float, float] | None = None
+    d4rl_score: float | None = None
+    offline_steps: int = 0
 
     @property
     def reached(self) -> int:
@@ -477,6 +485,8 @@ def _cell(
     worst = worst_scores(configuration, experiment, sum(r.scoreless for r in records))
     values = [*by_seed.values(), *worst]
     missing = len(records) - len(by_seed) - failed
+    estimate = leading.estimate(values, configuration.score_reference)
+    anchors = None if leading.normalised_already else configuration.dataset_anchors
     return LabelSummary(
         label=configuration.label,
         task=configuration.task,
@@ -485,6 +495,11 @@ def _cell(
         lower_is_better=configuration.lower_is_better,
         scores=by_seed,
         threshold=leading.usable(configuration.score_reference).get("threshold"),
+        dataset_anchors=anchors,
+        d4rl_score=None
+        if anchors is None or estimate is None
+        else d4rl_score(estimate.estimate, anchors),
+        offline_steps=max((record.spec.offline_steps for record in records), default=0),
         planned=len(records),
         n=len(values),
         counted_as_worst=len(worst),
@@ -492,7 +507,7 @@ def _cell(
         missing=missing,
         metric=leading.name,
         title=leading.title,
-        estimate=leading.estimate(values, configuration.score_reference),
+        estimate=estimate,
         detectable=leading.detectable(values, plan, configuration.score_reference)
         if plan is not None and len(values) > 1 and not missing
         else None,

@@ -83,6 +83,9 @@ def outline_of(
         runs=remaining_runs(sweeping),
         steps_per_run=question.steps,
         unit=experiment.default.unit,
+        offline_steps=experiment.default.spec(
+            Phase.TUNING, experiment.seeds.root, 0
+        ).offline_steps,
         population_runs=population_runs(sweeping),
         threads=launch.threads,
         code=str(code),

@@ -115,9 +115,10 @@ def _directed(configuration: Configuration) -> SweepTask:
 
 
 def _anchored(configuration: Configuration) -> SweepTask:
-    anchors = known_anchors(
+    known = known_anchors(
         configuration.score_reference, lower_is_better=configuration.lower_is_better
     )
+    anchors = configuration.dataset_anchors if known is None else known[:2]
     if anchors is None:
         key = declaration_key(configuration.budget.score)
         raise ConfigError(

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlexp.cli.completion import complete_label_or_run, complete_phase, one_of
-from rlexp.cli.options import AllowImport, Json, console_for, current_workspace, show_result
+from rlexp.cli.options import (
+    AllowImport,
+    Json,
+    console_for,
+    current_workspace,
+    observer_for,
+    show_result,
+)
 from rlexp.cli.report_settings import StrictRecordsOption
 
 if TYPE_CHECKING:
@@ -21,8 +28,10 @@ FormatArgument = Annotated[
     str,
     typer.Argument(
         metavar="FORMAT",
-        autocompletion=one_of("rliable", "marl-eval", "csv", "parquet", "script", "huggingface"),
-        help="rliable, marl-eval, csv, parquet, script or huggingface.",
+        autocompletion=one_of(
+            "rliable", "marl-eval", "csv", "parquet", "script", "huggingface", "minari"
+        ),
+        help="rliable, marl-eval, csv, parquet, script, huggingface or minari.",
     ),
 ]
 TargetsArgument = Annotated[
@@ -34,7 +43,8 @@ TargetsArgument = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    str | None, typer.Option("--output", "-o", help="The file or folder to write.")
+    str | None,
+    typer.Option("--output", "-o", help="The file or folder to write; minari: the dataset's id."),
 ]
 PhaseOption = Annotated[
     str | None,
@@ -68,6 +78,19 @@ NormalisedOption = Annotated[
     bool,
     typer.Option("--normalised", help="rliable: normalise scores by the anchors of each task."),
 ]
+EpisodesOption = Annotated[
+    int | None,
+    typer.Option("--episodes", min=1, help="minari: episodes of each run; default: 100."),
+]
+CheckpointOption = Annotated[
+    int | None,
+    typer.Option(
+        "--checkpoint", help="minari: record the checkpoint at this step; default: final."
+    ),
+]
+StochasticOption = Annotated[
+    bool, typer.Option("--stochastic", help="minari: sample the actions of the policies.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 
 
@@ -81,6 +104,9 @@ def export(
     metric: MetricOption = None,
     common_seeds: CommonSeedsOption = False,
     normalised: NormalisedOption = False,
+    episodes: EpisodesOption = None,
+    checkpoint: CheckpointOption = None,
+    stochastic: StochasticOption = False,
     force: ForceOption = False,
     strict: StrictRecordsOption = False,
     allow_import: AllowImport = None,
@@ -88,7 +114,7 @@ def export(
 ) -> None:
     """Export records for other tools.
 
-    Writes scores, tables, a training script, or a model folder for Hugging Face.
+    Writes scores, tables, a training script, a model folder for Hugging Face, or a Minari dataset.
     """
     from rlexp.app.commands.exchange.export import export as use_case
     from rlexp.app.exporting.output import ExportRequest
@@ -105,9 +131,13 @@ def export(
         normalised=normalised,
         force=force,
         strict=strict,
+        episodes=episodes,
+        checkpoint=checkpoint,
+        stochastic=stochastic,
     )
-    result = use_case(request, current_workspace(allow_import))
-    show_result(result, console_for(as_json=as_json), export_lines)
+    console = console_for(as_json=as_json)
+    result = use_case(request, current_workspace(allow_import), observer_for(console))
+    show_result(result, console, export_lines)
 
 
 def export_lines(result: "ExportedFiles") -> "Iterator[str]":

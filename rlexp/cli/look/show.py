@@ -216,8 +216,7 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
     yield f"  {details.label} on {details.task}, {details.phase} phase, seed {details.seed}"
     if details.imported:
         yield f"  {details.imported}"
-    if details.extends and details.extends_from is not None:
-        yield f"  continues {details.extends} from step {details.extends_from:,}"
+    yield from (f"  {line}" for line in _beginning_lines(details))
     if details.problem:
         yield f"  Damaged: {details.problem}"
     failure = f" ({details.failure})" if details.failure else ""
@@ -241,6 +240,15 @@ def _head_lines(details: "RunDetails") -> "Iterator[str]":
         yield f"  sha256 of the final weights: {details.weights}"
     if details.unreadable_lines:
         yield f"  unreadable lines in the journal: {details.unreadable_lines}"
+
+
+def _beginning_lines(details: "RunDetails") -> "Iterator[str]":
+    """The run that it continues, and its offline stage."""
+    if details.extends and details.extends_from is not None:
+        yield f"continues {details.extends} from step {details.extends_from:,}"
+    if details.offline_steps:
+        steps = f"{details.offline_steps:,} gradient steps on the dataset"
+        yield f"offline stage: {steps} before the first step"
 
 
 def _time(details: "RunDetails") -> str:

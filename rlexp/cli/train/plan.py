@@ -75,6 +75,9 @@ def advice_lines(advice: "SweepAdvice") -> Iterator[str]:
         f"ends every {format_duration(advice.seconds_per_run)}, "
         f"{format_count(advice.workers, 'worker')} ({BASES[advice.basis]})."
     )
+    if advice.offline_steps:
+        steps = f"{advice.offline_steps:,} gradient steps on the dataset"
+        yield f"Each run takes {steps} before its first step; the time contains them."
     yield f"Proposed: {_design_words(proposal)}."
     low, high = advice.seconds_low, advice.seconds_high
     between = (

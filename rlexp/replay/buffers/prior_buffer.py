@@ -38,21 +38,7 @@ class _WithPrior(ReplayBuffer):
         Raises:
             ConfigError: The transitions are of other spaces.
         """
-        check_spaces(self, transitions)
-        kind: Any = DictReplayBuffer if isinstance(self, DictReplayBuffer) else ReplayBuffer
-        # One environment: a transition stands alone.
-        prior = kind(
-            transitions.count,
-            self.observation_space,
-            self.action_space,
-            device=self.device,
-            n_envs=1,
-            handle_timeout_termination=self.handle_timeout_termination,
-        )
-        for name, array in rows_of(prior, transitions).items():
-            array[:, 0] = transitions.arrays[name]
-        prior.pos, prior.full = 0, True
-        self.prior = prior
+        self.prior = filled_buffer(self, transitions)
 
     def changing_state(self) -> dict[str, Any]:
         """Nothing: prior data never changes, and is read again from where it is stored."""
@@ -72,6 +58,33 @@ class PriorDictBuffer(_WithPrior, DictReplayBuffer):
     """A replay buffer of observations that are dictionaries."""
 
     changing: ClassVar[frozenset[str]] = frozenset({"prior"})
+
+
+def filled_buffer(alike: ReplayBuffer, transitions: PriorTransitions) -> ReplayBuffer:
+    """A uniform replay buffer of the library that is full of transitions.
+
+    Args:
+        alike: A buffer with the spaces and the device that the new one gets.
+        transitions: Its content.
+
+    Raises:
+        ConfigError: The transitions are of other spaces.
+    """
+    check_spaces(alike, transitions)
+    kind: Any = DictReplayBuffer if isinstance(alike, DictReplayBuffer) else ReplayBuffer
+    # One environment: a transition stands alone.
+    filled: ReplayBuffer = kind(
+        transitions.count,
+        alike.observation_space,
+        alike.action_space,
+        device=alike.device,
+        n_envs=1,
+        handle_timeout_termination=alike.handle_timeout_termination,
+    )
+    for name, array in rows_of(filled, transitions).items():
+        array[:, 0] = transitions.arrays[name]
+    filled.pos, filled.full = 0, True
+    return filled
 
 
 def rows_of(buffer: ReplayBuffer, transitions: PriorTransitions) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class TotalCost:
         core_seconds: Sum of seconds × threads; None where no run has recorded both.
         longest: Seconds of the longest run; None where no run has recorded its time.
         untimed: Number of runs whose time is not completely known.
+        offline_steps: Gradient steps on datasets before the first environment step, of runs that have
+            taken all of them.
     """
 
     runs: int
@@ -34,6 +36,7 @@ class TotalCost:
     core_seconds: float | None
     longest: float | None
     untimed: int
+    offline_steps: int = 0
 
     @property
     def hours(self) -> float | None:
@@ -49,6 +52,8 @@ class TotalCost:
     def text(self) -> str:
         """The cost on one line (`48,000 environment steps in 8 runs, 1 min 20 s`)."""
         parts = [f"{self.steps:,} environment steps in {format_count(self.runs, 'run')}"]
+        if self.offline_steps:
+            parts.append(f"{self.offline_steps:,} gradient steps on datasets before them")
         if self.seconds:
             parts.append(f"{format_duration(self.seconds)} of runs")
         if self.core_hours and self.core_hours >= FEWEST_CORE_HOURS:
@@ -70,4 +75,5 @@ def total_cost(members: Iterable[PlannedRun]) -> TotalCost:
         core_seconds=fsum(threaded) if threaded else None,
         longest=max(s for s, _ in timed) if timed else None,
         untimed=sum(r.seconds is None for r in records),
+        offline_steps=sum(r.spec.offline_steps for r in records if r.step),
     )

@@ -49,7 +49,8 @@ def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnc
     """The anchors of a task; `None` where it does not have two different ones.
 
     Anchors are the score of a random policy and the task's threshold, or its best possible score
-    where it has no threshold.
+    where it has no threshold. A task without them has those that its datasets declare: the scores of a
+    random policy and of an expert.
     """
     lower_is_better = evidence.lower_is_better(task)
     if settings.normalisation == "observed":
@@ -60,10 +61,18 @@ def scale_of(task: str, evidence: Evidence, settings: ReportSettings) -> TaskAnc
     reference = evidence.reference(task)
     anchors = known_anchors(reference, lower_is_better=lower_is_better)
     if anchors is None:
-        return None
+        return _of_datasets(task, evidence)
     low, high, word = anchors
     source = reference.get("source") or "the configuration"
     return TaskAnchors(low=low, high=high, source=f"random and {word} score ({source})")
+
+
+def _of_datasets(task: str, evidence: Evidence) -> TaskAnchors | None:
+    declared = evidence.dataset_anchors(task)
+    if declared is None:
+        return None
+    source = "random and expert score of the dataset"
+    return TaskAnchors(low=declared[0], high=declared[1], source=source)
 
 
 def in_units_of_scores(evidence: Evidence, settings: ReportSettings) -> Evidence:

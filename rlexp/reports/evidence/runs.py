@@ -420,6 +420,15 @@ class Evidence:
         """Known scores of a task (`random`, `threshold`, `minimum`, `maximum`, `source`)."""
         return self.of_task(task)[0].members[0].configuration.score_reference
 
+    def dataset_anchors(self, task: str) -> tuple[float, float] | None:
+        """The returns of a random policy and of an expert that the datasets of a task declare.
+
+        None where no dataset declares them, and where two datasets declare different ones.
+        """
+        cells = (cell.members[0].configuration for cell in self.of_task(task))
+        pairs = {c.dataset_anchors for c in cells} - {None}
+        return pairs.pop() if len(pairs) == 1 else None
+
     def quantity(self, task: str) -> str:
         """What the scores on a task are made of: `return`, a measure, or an imported metric."""
         return self.of_task(task)[0].members[0].record.spec.quantity

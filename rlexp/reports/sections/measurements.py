@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rlexp.records.offline_stage import PREFIX
 from rlexp.reports.analysis.curve_figures import (
     curve_figure,
     most_points,
@@ -54,8 +55,13 @@ class MeasurementsSection:
         blocks: list[Block] = [Text(text=ABOUT), *figures]
         if constant:
             blocks.append(Text(text=f"Constant in every run: {', '.join(constant)}."))
-        if once:
-            blocks.append(Text(text=f"Logged at most once in every run: {', '.join(once)}."))
+        offline = [name for name in once if name.startswith(PREFIX)]
+        if offline:
+            blocks.append(
+                Text(text=f"Logged before the first environment step: {', '.join(offline)}.")
+            )
+        if others := [name for name in once if name not in offline]:
+            blocks.append(Text(text=f"Logged at most once in every run: {', '.join(others)}."))
         return SectionContent(
             name="measurements",
             title="Losses and other measurements",

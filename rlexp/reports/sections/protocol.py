@@ -138,17 +138,27 @@ BUDGET = (
     TableColumn(title="score"),
 )
 
+OFFLINE = TableColumn(title="offline gradient steps", digits=0)
+ABOUT_OFFLINE = (
+    " Offline gradient steps are taken on the dataset of a run before its first environment step."
+)
+
 
 def _budgets(evidence: Evidence) -> Table:
     """A row for each label on each task."""
     cells = [cell for task in evidence.tasks for cell in evidence.of_task(task)]
+    offline = [cell.members[0].record.spec.offline_steps for cell in cells]
+    begins = any(offline)
     return Table(
         name="budgets",
         title="Budget and evaluation",
-        columns=BUDGET,
-        rows=tuple(_budget(cell) for cell in cells),
+        columns=(*BUDGET, OFFLINE) if begins else BUDGET,
+        rows=tuple(
+            (*_budget(cell), steps) if begins else _budget(cell)
+            for cell, steps in zip(cells, offline, strict=True)
+        ),
         note="Values of one run. Evaluations play whole episodes in separate environments and do "
-        "not count as environment steps.",
+        f"not count as environment steps.{ABOUT_OFFLINE if begins else ''}",
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.metrics.estimate_text import too_narrow
+from rlexp.protocol.measures import d4rl_score
 from rlexp.reports.analysis.estimates import LabelEstimates, is_capped, per_task
 from rlexp.reports.analysis.every_run import with_every_run
 from rlexp.reports.analysis.report_context import ReportContext
@@ -53,6 +54,7 @@ class TasksSection:
         if any(cell_estimates.intervals for cell_estimates in estimates):
             blocks.append(_figure(name, estimates, report))
         blocks.append(_table(name, estimates, report))
+        blocks += _dataset_scores(name, estimates, report)
         return SectionContent(
             name="tasks",
             title="Task by task",
@@ -185,6 +187,39 @@ def _table(name: str, estimates: Sequence[LabelEstimates], report: ReportContext
         note=f"Runs: with a score, of planned. {_units(name, report)}{_counted_as_worst(report)}",
     )
     return with_every_run(table)
+
+
+def _dataset_scores(
+    name: str, estimates: Sequence[LabelEstimates], report: ReportContext
+) -> Iterator[Table]:
+    """A table of D4RL's normalised scores, of labels whose dataset declares its anchors."""
+    if is_capped(report.metrics[name]) or report.settings.normalisation == "none":
+        return
+    rows: list[tuple[Value, ...]] = []
+    for estimated in estimates:
+        cell = report.evidence.cell(estimated.label, estimated.tasks[0])
+        anchors = None if cell is None else cell.members[0].configuration.dataset_anchors
+        interval = estimated.intervals.get(name)
+        if anchors is not None and interval is not None:
+            score = d4rl_score(interval.estimate, anchors)
+            rows.append((estimated.tasks[0], estimated.label, *anchors, score, interval.n))
+    if rows:
+        yield Table(
+            name="d4rl-scores",
+            title="D4RL's normalised scores",
+            columns=(
+                TableColumn(title="task"),
+                TableColumn(title="label", label=True),
+                TableColumn(title="random (becomes 0)", digits=1),
+                TableColumn(title="expert (becomes 100)", digits=1),
+                TableColumn(title="normalised score", digits=1),
+                TableColumn(title="n"),
+            ),
+            rows=tuple(rows),
+            note=f"100 (score − random) / (expert − random) of the {report.metrics[name].title} above (Fu et "
+            "al. 2020, arXiv:2004.07219). The dataset of each label declares its random and its expert "
+            "score.",
+        )
 
 
 def _units(name: str, report: ReportContext) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from command_line import give, give_json, rlexp
 from in_full import long
 from last_words import last_words
 from quick_parts import quick_parts
+from samples import part
 from stored_runs import configuration, failed, stored
 from stored_sweeps import finished_sweep
 
@@ -187,6 +189,25 @@ def test_a_parent_in_another_experiment_is_named(folder: Path) -> None:
     assert text in result["remarks"]
     both = give_json(folder, "bundle", "bundle", "second", "first", *SHORT)
     assert text not in both["remarks"]
+
+
+def test_a_dataset_is_named_and_not_bundled(folder: Path) -> None:
+    """The page and the result name the dataset from which runs start, with its digest."""
+    dataset = part(
+        "dataset", "minari", "rlexp.datasets.minari.Minari", id="x/y-v0", digest="ab" * 32
+    )
+    study = stored(
+        Layout(folder / "runs"), "data", replace(configuration(), dataset=dataset), test=1
+    )
+    study.complete(0, 1.0)
+    result = give_json(folder, "bundle", "bundle", "data", *SHORT)
+    assert "the dataset x/y-v0 (sha256 abababababab) is not in the bundle" in result["remarks"]
+    page = (unpack(folder / "data.zip", folder / "opened") / "README.md").read_text()
+    assert (
+        f"- The dataset x/y-v0, from which runs start. The sha256 of its content (`dataset.digest`) is `{'ab' * 32}`"
+        in page
+    )
+    assert 0 == verified(folder, "data.zip")[0]
 
 
 def test_what_is_declared_is_in_the_metadata(folder: Path) -> None:

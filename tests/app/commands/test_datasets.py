@@ -16,6 +16,7 @@ from last_words import last_words
 from quick_parts import quick_parts
 from recorded_data import record, swing_up
 
+from rlexp.app.commands.exchange.reproduce import ReproductionRequest, reproduce
 from rlexp.app.commands.judge.evaluate import EvaluationRequest, evaluate
 from rlexp.app.execution.checks.compatibility import check_compatibility
 from rlexp.app.execution.request import read_request
@@ -87,6 +88,58 @@ def test_the_content_is_the_identity(tmp_path: Path, recorded: Path) -> None:
     assert first.id != spec(tmp_path, *DATA, "dataset.id=pendulum/other-v0").id
 
 
+def test_declared_scores_change_no_identity(tmp_path: Path, recorded: Path) -> None:
+    """Reference scores in the metadata or in the words are recorded, and the run stays the same run."""
+    first = spec(tmp_path, *DATA)
+    assert first.dataset is not None
+    assert (None, None) == (first.dataset["random_score"], first.dataset["expert_score"])
+    file = recorded / "metadata.json"
+    scores = {"ref_min_score": -1235.0, "ref_max_score": -150.0}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **scores}))
+    declared = spec(tmp_path, *DATA)
+    assert declared.dataset is not None
+    assert (-1235.0, -150.0) == (
+        declared.dataset["random_score"],
+        declared.dataset["expert_score"],
+    )
+    typed = spec(tmp_path, *DATA, "dataset.expert_score=0.0")
+    assert typed.dataset is not None
+    assert (-1235.0, 0.0) == (typed.dataset["random_score"], typed.dataset["expert_score"])
+    assert 1 == len({first.id, declared.id, typed.id})
+
+
+@pytest.mark.parametrize("end", [float("inf"), float("nan"), -1235.0, "high", None])
+def test_scores_that_are_no_scale_are_ignored_in_metadata(end: Any, recorded: Path) -> None:
+    """Reference scores of a foreign dataset that are no two different numbers count as not declared."""
+    file = recorded / "metadata.json"
+    scores = {"ref_min_score": -1235.0, "ref_max_score": end}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **scores}))
+    assert {} == find_files("pendulum/random-v0", None).reference
+    assert Minari(id="pendulum/random-v0").expert_score is None
+
+
+def test_a_recorded_run_finds_its_dataset_in_the_usual_folder(tmp_path: Path) -> None:
+    """The folder that was named on another machine need not exist where the run is repeated."""
+    here = Minari(id="pendulum/random-v0")
+    elsewhere = Minari(id=here.id, root="/nowhere", digest=here.digest)
+    elsewhere.check_content()
+    with pytest.raises(RlexpError, match="is no dataset in /nowhere"):
+        Minari(id=here.id, root="/nowhere")
+    gone = Minari(id="pendulum/gone-v0", digest=here.digest)
+    with pytest.raises(
+        RlexpError, match=f"{here.digest[:12]}.*is not on this machine: put it into"
+    ):
+        gone.check_content()
+
+
+def test_a_run_without_its_dataset_is_not_reproduced(tmp_path: Path, recorded: Path) -> None:
+    """`rlexp reproduce` names the missing dataset and its digest before it trains."""
+    finished = finish(tmp_path, *SAC, *DATA)
+    recorded.parent.rename(recorded.parent.with_name("moved-v0"))
+    with pytest.raises(RlexpError, match="is not on this machine"):
+        reproduce(finished.name, ReproductionRequest(), finished.study, SilentObserver())
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -98,6 +151,7 @@ def test_the_content_is_the_identity(tmp_path: Path, recorded: Path) -> None:
         (("replay=prior_data", "replay.source=dataset"), "add dataset=minari"),
         ((*DATA, "environment.vector.normalise_rewards=true"), "normalise_rewards=false"),
         ((*DATA, "environment=mountain_car_continuous"), "does not fit MountainCarContinuous-v0"),
+        ((*DATA, "dataset.random_score=2.0", "dataset.expert_score=1.0"), "the first one below"),
         ((*DATA, *MIXED), ""),
         (DATA, ""),
     ],
@@ -126,6 +180,41 @@ def test_a_damaged_file_is_refused(tmp_path: Path, recorded: Path) -> None:
     file = recorded / "main_data.hdf5"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert "is damaged" in refusal(tmp_path, *DATA)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("observations", "has a number that is not finite"),
+        ("actions", "has a number that is not finite"),
+        ("rewards", "has a number that is not finite"),
+        ("terminations", "another number of actions or ends"),
+    ],
+)
+def test_an_episode_that_cannot_be_learned_from_is_refused(
+    part: str, expected: str, tmp_path: Path, recorded: Path
+) -> None:
+    """NaN in an episode, or an array of another length, is refused before anything trains."""
+    import h5py
+
+    with h5py.File(recorded / "main_data.hdf5", "r+") as file:
+        episode = file["episode_3"]
+        if part == "terminations":
+            shorter = episode[part][:-1]
+            del episode[part]
+            episode[part] = shorter
+        else:
+            episode[part][7] = np.nan
+    text = refusal(tmp_path, *DATA)
+    assert "episode 3 has" in text
+    assert expected in text
+
+
+def test_the_rest_of_a_killed_recording_is_not_offered(tmp_path: Path, recorded: Path) -> None:
+    """A hidden folder beside the datasets is no dataset that a message names."""
+    copytree(recorded.parent, recorded.parent.with_name(".0a1b2c3d.random-v0"))
+    text = refusal(tmp_path, *DATA, "dataset.id=other/thing-v0")
+    assert "there are: pendulum/random-v0)" in text
 
 
 def test_a_changed_dataset_is_refused_for_a_recorded_run(tmp_path: Path, recorded: Path) -> None:

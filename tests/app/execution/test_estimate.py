@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ENVIRONMENT, algorithm, ended, evaluated, failed, spec, started
+from samples import ENVIRONMENT, algorithm, ended, evaluated, failed, part, spec, started
 
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.execution.estimate import (
@@ -29,6 +29,7 @@ from rlexp.app.execution.estimate import (
 from rlexp.app.execution.machine_load import MachineLoad
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Measured
+from rlexp.records.offline_stage import STEPS_LOGGED
 from rlexp.records.run import RunRecord
 
 
@@ -180,6 +181,45 @@ def test_episodes_that_change_while_a_policy_learns_widen_the_range() -> None:
     of = rates_of_run(finished_run(spec(), journal), 7)
     assert of is not None
     assert 3.0 == pytest.approx(of.episode_spread)
+
+
+def starting_from_data(steps: int, **changes: Any) -> RunSpec:
+    """A run with an offline stage."""
+    dataset = part("dataset", "minari", "rlexp.datasets.minari.Minari", offline_steps=steps)
+    return replace(spec(**changes), dataset=dataset)
+
+
+def test_an_offline_stage_takes_its_gradient_steps() -> None:
+    """A run that starts from data takes longer, one that continues after its first step does not."""
+    run, of = starting_from_data(50), rates(gradient=2.0)
+    assert 200.0 == seconds(run, of)
+    assert 40.0 == seconds(run, of, begun=60)
+    assert 100.0 == seconds(spec(), of)
+    learner = algorithm("sac", buffer_size=10, gradient_steps=1, train_freq=1)
+    assert guess_rates(spec(learner=learner)).gradient > 0.0
+    script = starting_from_data(50, learner=algorithm("external", command="python train.py"))
+    assert 0 == script.offline_steps
+
+
+def test_a_finished_run_says_what_a_gradient_step_on_data_costs() -> None:
+    """The time of the offline stage is divided by its gradient steps, and is no part of the start."""
+    begin = started().time
+    journal: list[Event] = [
+        started(),
+        *(
+            Measured(time=begin + 5 + 2 * count, step=0, metrics={STEPS_LOGGED: float(count)})
+            for count in (10, 30, 50)
+        ),
+        Measured(time=begin + 120, step=10, metrics={}),
+        replace(evaluated(100, 1.0, final=True), time=begin + 215, seconds=5.0),
+        replace(ended(100), seconds=215.0),
+    ]
+    of = rates_of_run(finished_run(starting_from_data(50), journal), 7)
+    assert of is not None
+    assert (2.0, 1.0) == (of.gradient, of.step)
+    assert 10.0 == pytest.approx(of.start)
+    training = replace(of, episode=0.0, final_episode=0.0)
+    assert 210.0 == pytest.approx(seconds(starting_from_data(50), training))
 
 
 def test_a_worker_starts_its_next_run_when_it_is_free() -> None:

@@ -24,7 +24,7 @@ from rlexp.executors.local import Local
 from rlexp.protocol.spec import RunSpec
 
 MEASURED = {"start": 1.0, "step": 0.01, "update": 0.02, "episode": 0.5, "spread": 1.3}
-MEASURED |= {"episode_spread": 2.0, "model": 1000}
+MEASURED |= {"episode_spread": 2.0, "model": 1000, "gradient": 0.015}
 
 
 @pytest.fixture(autouse=True)

@@ -138,3 +138,33 @@ def test_task_scores_need_anchors() -> None:
     sample = without_anchors()
     with pytest.raises(ValueError, match="Pendulum-v1 has no anchors"):
         task_scores(sample.of_label("ppo"), anchors_by_task(sample, settings()))
+
+
+def with_datasets(*scores: tuple[float, float]) -> Evidence:
+    """Two tasks, of which one has no anchors of its own, and labels of it with datasets."""
+    evidence = without_anchors()
+    declared = dict(zip(evidence.labels, scores, strict=False))
+    members = []
+    for member in evidence.members:
+        if member.label in declared:
+            random, expert = declared[member.label]
+            dataset = {"random_score": random, "expert_score": expert}
+            changed = replace(member.configuration, dataset=dataset)
+            member = replace(member, configuration=changed)  # noqa: PLW2901
+        members.append(member)
+    return replace(evidence, members=tuple(members))
+
+
+def test_a_dataset_gives_the_anchors_that_a_task_lacks() -> None:
+    """The anchors of the task come first; without them, those of the datasets stand in."""
+    scales = anchors_by_task(with_datasets((-1200.0, -200.0), (-1200.0, -200.0)), settings())
+    expected = TaskAnchors(
+        low=-1200.0, high=-200.0, source="random and expert score of the dataset"
+    )
+    assert expected == scales[PENDULUM]
+    assert scales[CARTPOLE] == scale_of(CARTPOLE, typical(), settings())
+
+
+def test_datasets_with_different_anchors_give_none() -> None:
+    """Two datasets that declare different scores leave the task without anchors."""
+    assert scale_of(PENDULUM, with_datasets((0.0, 1.0), (0.0, 2.0)), settings()) is None

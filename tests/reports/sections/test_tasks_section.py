@@ -19,7 +19,7 @@ from evidence_samples import (
 )
 from part_blocks import column, notices, of_kind, part_of, table
 
-from rlexp.reports.drawing.blocks import IntervalFigure, Tone
+from rlexp.reports.drawing.blocks import IntervalFigure, Table, Tone
 from rlexp.reports.sections.tasks import TasksSection
 from rlexp.stats.interval import Interval
 
@@ -140,3 +140,21 @@ def test_two_groups_of_runs_are_told() -> None:
     assert 1 == len(told)
     assert f"ppo on {CARTPOLE} (3 of 28 to 62, 2 of 496.0 to 500.0)." in told[0]
     assert "a2c" not in told[0]
+
+
+def test_labels_with_a_dataset_have_their_normalised_score() -> None:
+    """A label whose dataset declares its anchors has a row with the score that D4RL would print."""
+    evidence = of_scores(
+        {("sac", PENDULUM): [-700.0, -700.0], ("td3", PENDULUM): [-200.0, -200.0]}
+    )
+    dataset = {"random_score": -1200.0, "expert_score": -200.0}
+    members = tuple(
+        replace(m, configuration=replace(m.configuration, dataset=dataset))
+        if m.label == "sac"
+        else m
+        for m in evidence.members
+    )
+    changed = replace(evidence, members=members)
+    scores = table(part_of(TasksSection(), changed), "d4rl-scores")
+    assert [(PENDULUM, "sac", -1200.0, -200.0, 50.0, 2)] == [*scores.rows]
+    assert ["tasks"] == [block.name for block in of_kind(part_of(TasksSection(), evidence), Table)]

@@ -42,6 +42,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.config.citation import CITATION_FILE
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.integrity import SHORT
 from rlexp.store.bundles.bundle_archive import ARCHIVE, sha256_of, write_archive
 from rlexp.store.bundles.bundle_manifest import (
     BUNDLE_MANIFEST,
@@ -315,6 +316,8 @@ def _remarks(
                 f"{format_count(study.parents, 'run')} that {study.experiment} continues "
                 f"{'is' if study.parents == 1 else 'are'} not in the bundle: name that experiment too"
             )
+    for name, digest in sorted({each for study in studies for each in study.datasets}):
+        yield f"the dataset {name} (sha256 {digest[:SHORT]}) is not in the bundle"
     changed = join_names(_changed_registers(verification))
     if changed:
         yield f"not as written: the register of {changed}: 'rlexp verify' says what differs"

@@ -32,7 +32,9 @@ from rlexp.app.reproduction.rerun import define_experiment, run_again
 from rlexp.app.results import Schema
 from rlexp.app.streams.rescoring import score_repetitions
 from rlexp.app.workspace import Workspace
+from rlexp.config.validate import build
 from rlexp.errors import Code, ConfigError, RecordError, RlexpError
+from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.run import State
 from rlexp.store.layout import ExperimentPaths, Layout
@@ -148,6 +150,7 @@ def reproduce(
         refuse_older_run(original.record.spec)
     command = request.command(target, workspace.allowed)
     check_imports([original.record.spec for original in originals], workspace.allowed, command)
+    _check_datasets(originals, workspace)
     for original in originals:
         _check_patch(original.code, workspace, command)
     partial = _PartialResult()
@@ -157,6 +160,19 @@ def reproduce(
         except KeyboardInterrupt:
             partial.interrupted = signals.received or signal.SIGINT
     return _result(partial, len(originals), output)
+
+
+def _check_datasets(originals: Sequence[Original], workspace: Workspace) -> None:
+    """Refuse runs that start from a dataset which is missing or has changed.
+
+    Raises:
+        RlexpError: Names the dataset.
+    """
+    parts = [o.record.spec.dataset for o in originals if o.record.spec.dataset is not None]
+    if parts:
+        workspace.make_allowed_importable()
+    for part in {canonical(part): part for part in parts}.values():
+        build(part, "dataset", workspace.allowed).check_content()
 
 
 def _run_all(

@@ -2,32 +2,28 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, ClassVar
 
 from rlexp.app.data_frames import data_frame
+from rlexp.app.evaluation.dataset_recording import RecordedPolicy, record_dataset
 from rlexp.app.evaluation.ensemble_members import members_of
 from rlexp.app.evaluation.playback import (
     FilmedEpisode,
     Policy,
     ReturnStatistics,
-    check_archives,
-    find_policy,
+    environment_errors,
+    find_policies,
+    is_lean,
 )
-from rlexp.app.execution.checks.import_permission import check_imports
 from rlexp.app.observer import Observer
-from rlexp.app.reading.imported import refuse_imported_run
-from rlexp.app.reading.provenance import settings_of
 from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.workspace import Workspace
-from rlexp.datasets.minari_files import ORIGIN
-from rlexp.datasets.writing import new_folder, write_dataset
-from rlexp.errors import ConfigError, EnvironmentFault, RecordError, RlexpError
-from rlexp.protocol.budget import LEAN
+from rlexp.datasets.writing import new_folder
+from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.identity import short_name
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS, FRESH_EVALUATIONS
 from rlexp.records.events import Evaluated
@@ -36,7 +32,6 @@ from rlexp.records.run import RunRecord
 from rlexp.store.films import FOLDER, write_description
 from rlexp.store.layout import RunPaths
 from rlexp.store.registers.ledger import sum_of_file
-from rlexp.store.runs import read_run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -164,22 +159,13 @@ def evaluate(
     _check_numbers(request)
     _check_draw(request)
     if request.record is not None:
-        new_folder(request.record)
+        new_folder(request.record, "--record")
     name, paths = _find_runs(run_name, request, workspace)
-    records = [read_run(run).record for run in paths]
-    for record in records:
-        refuse_imported_run(record.spec)
-    pairs = zip(paths, records, strict=True)
-    policies = [find_policy(run, record, request.checkpoint) for run, record in pairs]
     command = request.command(name, request.draw, workspace.allowed)
-    check_imports([record.spec for record in records], workspace.allowed, command)
-    # Archives are checked before anything of the workspace is imported.
-    for policy, run in zip(policies, paths, strict=True):
-        check_archives(policy, run)
-    workspace.make_allowed_importable()
-    lean = all(map(_is_lean, paths))
+    policies = find_policies(paths, request.checkpoint, workspace, command)
+    lean = all(map(is_lean, paths))
     # An environment that prints must not corrupt the JSON document on standard output.
-    with redirect_stdout(sys.stderr), _environment_errors():
+    with redirect_stdout(sys.stderr), environment_errors():
         return _play(name, policies, request, workspace, observer, lean=lean)
 
 
@@ -200,12 +186,6 @@ def _find_runs(
         return found.name, found.runs
     run = _find(name, workspace)
     return f"{run.folder.parent.name}/{run.folder.name}", [run]
-
-
-def _is_lean(paths: RunPaths) -> bool:
-    """Whether the last attempt of the run was given with `compute.lean=true`, the default."""
-    attempts = paths.attempts()
-    return not attempts or settings_of(attempts[-1]).get(LEAN) is not False
 
 
 def _find(name: str, workspace: Workspace) -> RunPaths:
@@ -295,26 +275,6 @@ def _measures(played: "Episodes", policy: Policy) -> Mapping[str, float]:
     return RunRecord(spec=policy.spec, final=event).measures
 
 
-@contextmanager
-def _environment_errors() -> Iterator[None]:
-    """Turn an exception of the environment into a one-line error with its file and line.
-
-    Raises:
-        EnvironmentFault: The environment raised an exception.
-    """
-    try:
-        yield
-    except RlexpError:
-        raise
-    except Exception as error:
-        frame = extract_tb(error.__traceback__)[-1]
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EnvironmentFault(
-            f"the run's environment fails: {reason} ({Path(frame.filename).name}:{frame.lineno}); "
-            "for details: rlexp doctor --environment NAME",
-        ) from error
-
-
 def _check_numbers(request: EvaluationRequest) -> None:
     for option, number, least in (
         ("--episodes", request.episodes, 1),
@@ -349,28 +309,10 @@ def _play_and_record(
     """Play the episodes, and write them as a dataset where that was asked for."""
     if request.record is None:
         return player.play(request.episodes, observer)
-    from rlexp.environments import Stage
-    from rlexp.environments.composed import at_stage
-    from rlexp.training.episode_recording import WithRecording
-
-    recorded = WithRecording(at_stage(player.training.environment, Stage.EVALUATION))
-    played = player.play(request.episodes, observer, recorded)
-    spec = policy.spec
-    origin = {
-        "run": run,
-        "id": spec.id,
-        "phase": str(spec.phase),
-        "seed": spec.seed,
-        "step": policy.step,
-        "weights": policy.weights,
-        "draw": player.draw,
-        "deterministic": player.deterministic,
-    }
-    metadata = {"algorithm_name": short_name(spec.algorithm), ORIGIN: {"policies": [origin]}}
-    # Made again: the environments that were played have wrappers of the evaluation.
-    with closing(recorded.environment.make()) as bare:
-        folder = new_folder(request.record)
-        write_dataset(folder, request.record, recorded.episodes(), bare, metadata)
+    recorded = RecordedPolicy(run, policy, player)
+    (played,) = record_dataset(
+        request.record, [recorded], request.episodes, observer, option="--record"
+    )
     return played
 
 

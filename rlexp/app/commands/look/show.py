@@ -197,6 +197,7 @@ class RunDetails(RunRow, Displayed):
         extends: The run that it continues, as `EXPERIMENT/RUN`; null if it has no parent.
         extends_from: The step from which it continues that run; null if it has no parent.
         weights: The sha256 of its final weights; null if it is not recorded.
+        offline_steps: Gradient steps on its dataset before its first step; 0 without a dataset.
         evaluations: Its evaluations, in order; the final one is last.
         measures: Further measures of the final policy.
         acted: How often callbacks, components and teachers have acted, of those that count it, by
@@ -222,6 +223,7 @@ class RunDetails(RunRow, Displayed):
     extends: str | None
     extends_from: int | None
     weights: str | None
+    offline_steps: int
     evaluations: tuple[EvaluationRow, ...]
     measures: tuple[MeasureRow, ...]
     acted: Mapping[str, int] | None
@@ -429,6 +431,7 @@ def _run(run: RunPaths) -> RunDetails:
         extends=_parent_name(run, inherited) if inherited else None,
         extends_from=inherited.step if inherited else None,
         weights=record.weights,
+        offline_steps=record.spec.offline_steps,
         evaluations=_evaluations(record),
         measures=_measures(record),
         acted=record.acted,

@@ -113,6 +113,8 @@ class SweepAdvice(Displayed):
         repeats: Number of searches of each design on each of them.
         largest: Whether the search is the largest one that the landscapes can tell about.
         largest_trials: Number of trials of that search. Nothing is expected of larger ones.
+        offline_steps: Gradient steps on a dataset before the first step of a run, which are in the time; 0
+            without a dataset.
         next: The command that starts the proposed sweep.
     """
 
@@ -134,6 +136,7 @@ class SweepAdvice(Displayed):
     repeats: int
     largest: bool
     largest_trials: int
+    offline_steps: int
     next: tuple[NextCommand, ...]
 
 
@@ -194,6 +197,7 @@ def plan(ask: PlanAsk, workspace: Workspace, observer: Observer) -> SweepAdvice:
         repeats=table.repeats,
         largest=_largest(table, runs),
         largest_trials=max(result.design.trials for result in table.results),
+        offline_steps=pilot.offline_steps,
         next=(NextCommand(why="start it", command=shlex.join([*command, *workspace.permission])),),
     )
 
