@@ -3,18 +3,25 @@
 This module imports the standard library only, so that it works in the virtual environment of any trainer.
 """
 
+import importlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 CONFIGURATION = "RLEXP_CONFIGURATION"
 RESULTS = "RLEXP_RESULTS"
 """Variables with the names of the two files of a script (`docs/guides/external.md`)."""
+TEAM = "team"
+"""The component of an evaluation of several agents that is the mean return of all agents."""
 CHECKPOINT = "checkpoint.json"
 """File in the folder of the run that names the last complete checkpoint."""
+
+MOST_NAMES = 8
+"""Names that a message lists."""
 
 
 class NotARunError(RuntimeError):
@@ -107,6 +114,62 @@ class Trainer:
         """The number of the attempt at this run, from 1."""
         return int(self.configuration["run"]["attempt"])
 
+    def check_settings(self, allowed: Iterable[str]) -> None:
+        """Refuse a setting that the script does not know, before anything trains.
+
+        Args:
+            allowed: The names of all settings (`learning_rate`).
+
+        Raises:
+            SystemExit: Names the setting and the nearest names.
+        """
+        names = sorted(set(allowed))
+        for name in self.settings:
+            if name not in names:
+                raise SystemExit(f"algorithm.settings.{name}: {_no_such('setting', name, names)}")
+
+    def check_components(self, names: Iterable[str]) -> None:
+        """Refuse a return of the run (`environment.return_of`) that the script does not report.
+
+        Args:
+            names: The names of the components: the agents of the task and `TEAM`.
+
+        Raises:
+            SystemExit: Names the allowed components.
+        """
+        allowed, name = list(names), self.configuration["environment"].get("return_of")
+        if name not in allowed:
+            raise SystemExit(
+                f"environment.return_of={name}: {_no_such('component', str(name), allowed)}"
+            )
+
+    def make_environment(self, make: Callable[..., Any] | None = None) -> Any:
+        """Make an environment of the task, with its arguments and its limit of steps.
+
+        Wrappers (`environment.wrappers`) are not added.
+
+        Args:
+            make: `gymnasium.make`, which is the default, or a function with its arguments.
+
+        Raises:
+            SystemExit: A module of `environment.imports` is not installed beside the script.
+        """
+        if make is None:
+            import gymnasium
+
+            make = gymnasium.make
+        task = self.configuration["environment"]
+        for module in task.get("imports", ()):
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                raise SystemExit(
+                    f"environment.imports={module} cannot be imported beside this script: {error}"
+                ) from error
+        limit = task.get("max_episode_steps")
+        limits = {} if limit is None else {"max_episode_steps": limit}
+        return make(task.get("id", self.task), **limits, **task.get("arguments", {}))
+
     def report(self, step: int, **metrics: float) -> None:
         """Report metrics of the learner; without any, the line is a sign of life."""
         # JSON holds no numbers of NumPy, PyTorch or JAX.
@@ -145,6 +208,20 @@ class Trainer:
                 for name, values in measures.items()
             }
         self._write(step, **line, **({"final": True} if final else {}))
+
+    def evaluated_team(
+        self, step: int, returns: Mapping[str, Sequence[float]], *, final: bool = False
+    ) -> None:
+        """Report an evaluation of several agents: of each agent, and of the team, the mean over its agents.
+
+        Args:
+            step: Steps of the training so far.
+            returns: Of each agent, the return of each episode.
+            final: Whether it is that of the final policies.
+        """
+        columns = {name: _numbers(values) for name, values in returns.items()}
+        team = [sum(episode) / len(columns) for episode in zip(*columns.values(), strict=True)]
+        self.evaluated(step, {TEAM: team, **columns}, final=final)
 
     def evaluated_front(
         self, step: int, front: Sequence[Mapping[str, Sequence[float]]], *, final: bool = False
@@ -269,6 +346,15 @@ class Trainer:
         """Append a line; it is complete when this returns."""
         with self.results.open("a") as file:
             file.write(json.dumps({"step": int(step), **values}) + "\n")
+
+
+def _no_such(kind: str, name: str, names: Sequence[str]) -> str:
+    """That there is no such name, the nearest name, and some of the names, the nearest first."""
+    near = get_close_matches(name, names, n=1)
+    guess = f"; did you mean '{near[0]}'?" if near else ""
+    shown = get_close_matches(name, names, n=MOST_NAMES, cutoff=0.0)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"there is no such {kind}{guess} (there are: {', '.join(shown)}{more})"
 
 
 def _numbers(values: Sequence[float]) -> list[float]:

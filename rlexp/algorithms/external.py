@@ -4,10 +4,10 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt
 
@@ -22,11 +22,15 @@ PLACEHOLDERS = (
     *("seed", "steps", "task", "threads"),
 )
 """Placeholders of a command besides those of settings."""
+RECIPES_PLACEHOLDER = "recipes"
+"""The placeholder of the folder of the scripts that rlexp brings along."""
 DATASET = "dataset"
 """The placeholder of the folder of the dataset."""
 RECIPES = "{recipes}/"
 """Beginning of the names of scripts that rlexp brings along."""
 RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
+Reports = Literal["returns", "components", "front"]
+"""What an evaluation of a script is: a return for each episode, one for each component, or a front of policies."""
 SETTINGS = "settings."
 """Prefix of the placeholders of settings (`{settings.learning_rate}`)."""
 
@@ -39,7 +43,9 @@ class External:
     """
 
     identity: ClassVar = Identity(
-        "algorithm", "external", excluded=("continues", "hang_timeout", "unit", "example")
+        "algorithm",
+        "external",
+        excluded=("continues", "hang_timeout", "unit", "reports", "choices", "example"),
     )
 
     policies: ClassVar[tuple[str, ...]] = ()
@@ -62,6 +68,10 @@ class External:
     """Seconds without a line after which the script is killed; null: `executor.hang_timeout`."""
     unit: Unit | None = None
     """Of a recipe: the unit in which the script counts its steps; `environment.unit` must be the same."""
+    reports: Reports | None = None
+    """Of a recipe: what its evaluations are; what the environment declares must fit. Null: not checked."""
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of a recipe: the allowed values of settings, by dotted key (`algorithm.settings.algorithm`)."""
     example: tuple[str, ...] = ()
     """Of a recipe: further words of a command that trains with it (`environment=cartpole`)."""
 

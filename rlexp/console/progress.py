@@ -6,20 +6,27 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from rlexp.console.formatting import last_mean, share_done
+from rlexp.protocol.units import ENVIRONMENT_STEPS, unit_text
 from rlexp.text import format_duration
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
     from rlexp.records.run import RunRecord
 
-COLUMNS = ("run", "seed", "steps", "", "evaluation", "steps/s", "left")
-"""Columns of a table of running runs; the nameless one is the share of steps done."""
 LEFT_ALIGNED = frozenset({"run", ""})
 """The columns of text; the others are numbers."""
 
 
+def run_columns(running: "Sequence[RunInFlight]") -> tuple[str, ...]:
+    """Columns of a table of running runs; the nameless one is the share of steps done."""
+    # All runs of a command have the same unit.
+    unit = running[0].spec.unit if running else ENVIRONMENT_STEPS
+    steps = "steps" if unit == ENVIRONMENT_STEPS else unit_text(unit)
+    return ("run", "seed", steps, "", "evaluation", f"{steps}/s", "left")
+
+
 def run_cells(run: "RunInFlight", now: float) -> tuple[str, ...]:
-    """The cells of a running run, one for each of `COLUMNS`; `now` is on the monotonic clock."""
+    """The cells of a running run, one for each of `run_columns`; `now` is on the monotonic clock."""
     total = run.spec.budget["steps"]
     # At the first update almost no time has passed, which would give absurd speeds.
     speed = run.step / max(now - run.since, 0.1)

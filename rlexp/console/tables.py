@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlexp.console.formatting import ending, progress
-from rlexp.console.progress import COLUMNS, LEFT_ALIGNED, RunsDone, run_cells
+from rlexp.console.progress import LEFT_ALIGNED, RunsDone, run_cells, run_columns
 from rlexp.text import format_cell, safe_for_terminal
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LiveTable:
     def update(self, running: "Sequence[RunInFlight]", waiting: int) -> None:
         """Redraw the table."""
         table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in COLUMNS:
+        for name in run_columns(running):
             table.add_column(name, justify="left" if name in LEFT_ALIGNED else "right")
         now = monotonic()
         for run in list(running)[:MOST_RUNS]:

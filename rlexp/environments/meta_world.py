@@ -18,6 +18,7 @@ from rlexp.environments.wrappers import (
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.measures import DeclaredMeasure
+from rlexp.protocol.units import Unit
 
 if TYPE_CHECKING:
     import gymnasium
@@ -50,6 +51,8 @@ class MetaWorldTask:
     """Known scores of the task."""
     measures: dict[str, DeclaredMeasure] = field(default_factory=dict)
     """Directions and known values of measures, by name."""
+    unit: Unit | None = None
+    """The unit of the steps of a training script; null means environment steps."""
 
     def __post_init__(self) -> None:
         if len(set(self.tasks)) != len(self.tasks):

@@ -8,7 +8,7 @@ from rlexp.app.plans import RunPlan, SweepOutline
 from rlexp.app.results import Result
 from rlexp.cli.plans import run_plan_lines, sweep_plan_lines
 from rlexp.console.formatting import ending
-from rlexp.console.progress import COLUMNS, RunsDone, run_cells
+from rlexp.console.progress import RunsDone, run_cells, run_columns
 from rlexp.console.sweep import shown_by_trial, status_line, trial_line
 from rlexp.engine.run_in_flight import RunInFlight, Watcher
 from rlexp.engine.sweep_view import ReadSweepView
@@ -116,16 +116,16 @@ class ProgressDisplay:
         return [*self._failed[:MOST_FAILED], *([f"and {more} more failures"] if more > 0 else [])]
 
     def _show(self, lines: Sequence[str], running: Sequence[RunInFlight]) -> None:
-        now = monotonic()
+        now, columns = monotonic(), run_columns(running)
         rows = [
-            dict(zip(COLUMNS, run_cells(run, now), strict=True))
+            dict(zip(columns, run_cells(run, now), strict=True))
             for run in list(running)[:MOST_RUNS]
         ]
         console = HtmlConsole()
         for line in lines:
             console.line(line)
         if rows:
-            console.table(rows, COLUMNS)
+            console.table(rows, columns)
         self._output.show(console.html, "\n".join(lines))
 
 

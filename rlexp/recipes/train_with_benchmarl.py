@@ -7,6 +7,7 @@ are those of BenchMARL's experiment. The task is its name in BenchMARL (`environ
 
 import random
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,16 @@ from benchmarl.models.mlp import MlpConfig
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from rlexp.trainer import Trainer
+from rlexp.trainer import TEAM, Trainer
 
 OF_TRAINING = ("algorithm", "layers")
 """Settings that are not those of BenchMARL's experiment."""
-TEAM = "team"
-"""The component that is the mean return of all agents."""
 
 
 def experiment_of(run: Trainer) -> Experiment:
     """The untrained experiment of BenchMARL."""
     config = ExperimentConfig.get_from_yaml()
+    run.check_settings([*OF_TRAINING, *vars(config)])
     for name, value in run.settings.items():
         if name not in OF_TRAINING:
             setattr(config, name, value)
@@ -44,14 +44,6 @@ def experiment_of(run: Trainer) -> Experiment:
     for network in networks:
         network.num_cells = list(run.settings["layers"])
     return Experiment(task_of(run), algorithm, networks[0], run.seed, config, networks[1])
-
-
-def check_team(run: Trainer) -> None:
-    """Refuse a run without a declared return, before anything trains."""
-    if run.configuration["environment"].get("return_of") is None:
-        raise SystemExit(
-            "this recipe reports the returns of a team and of its agents: environment.return_of=team"
-        )
 
 
 def task_of(run: Trainer) -> Any:
@@ -82,7 +74,7 @@ def train(run: Trainer, experiment: Experiment) -> None:
 
 
 def returns_of(run: Trainer, experiment: Experiment, seed: int, episodes: int) -> dict[str, Any]:
-    """The return of each agent and of the team in each episode."""
+    """The return of each agent in each episode."""
     device = experiment.config.sampling_device
     task, several = experiment.task, experiment.test_env.batch_size != ()
     bare = task.get_env_fun(
@@ -115,14 +107,14 @@ def returns_by_agent(experiment: Experiment, rollouts: list[Any]) -> dict[str, A
             totals = rollout["next", group, "reward"][:length].sum(0).flatten().tolist()
             for agent, total in zip(agents, totals, strict=True):
                 columns.setdefault(agent, []).append(total)
-    return {TEAM: np.mean(list(columns.values()), axis=0).tolist(), **columns}
+    return columns
 
 
 def evaluate(run: Trainer, experiment: Experiment, *, final: bool = False) -> None:
     """Play and report an evaluation in environments of its own."""
     step = experiment.total_frames
     seed, episodes = run.evaluation(step, final=final)
-    run.evaluated(step, returns_of(run, experiment, seed, episodes), final=final)
+    run.evaluated_team(step, returns_of(run, experiment, seed, episodes), final=final)
 
 
 def save(experiment: Experiment, path: Path) -> None:
@@ -147,9 +139,9 @@ def restore(experiment: Experiment, path: Path) -> None:
 def main() -> None:
     """Train and evaluate the run, batch by batch."""
     run = Trainer.of_run()
-    check_team(run)
     torch.set_num_threads(run.configuration["compute"]["threads"])
     experiment = experiment_of(run)
+    run.check_components([TEAM, *chain.from_iterable(experiment.group_map.values())])
     close, experiment.close = experiment.close, lambda: None
     if saved := run.restored():
         restore(experiment, saved.path)

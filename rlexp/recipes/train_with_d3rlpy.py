@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import d3rlpy
-import gymnasium
 import numpy as np
 import torch
 from d3rlpy.dataset import TransitionMiniBatch
@@ -187,10 +186,7 @@ def _parts(run: Trainer, recorded: Recorded) -> dict[str, Any]:
 
 def evaluate(run: Trainer, learner: Any, step: int, *, final: bool = False) -> None:
     """Play an evaluation of the policy in an environment of its own, with random numbers of its own."""
-    task = run.configuration["environment"]
-    limit = task.get("max_episode_steps")
-    limits = {} if limit is None else {"max_episode_steps": limit}
-    environment = gymnasium.make(task.get("id", run.task), **limits, **task.get("arguments", {}))
+    environment = run.make_environment()
     space: Any = environment.action_space
     deterministic = run.configuration["budget"]["evaluation_deterministic"]
     choose = learner.predict if deterministic else learner.sample_action

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlexp.trainer import Trainer
+from rlexp.trainer import TEAM, Trainer
 
 if __name__ == "__main__":
     # JAX reads these when it is imported.
@@ -28,8 +28,12 @@ import numpy as np
 import optax
 from flax import linen
 
-TEAM = "team"
-"""The component that is the mean return of all agents."""
+SETTINGS = (
+    *("width", "learning_rate", "n_envs", "n_steps", "n_epochs", "n_minibatches", "gamma"),
+    *("gae_lambda", "clip_range", "ent_coef", "vf_coef", "max_grad_norm", "longest_episode"),
+    "checkpoint_every",
+)
+"""All settings of this recipe."""
 
 
 class Network(linen.Module):
@@ -204,14 +208,6 @@ class Learner:
         return jax.vmap(episode)(jax.random.split(jax.random.key(seed), episodes))
 
 
-def check_team(run: Trainer) -> None:
-    """Refuse a run without a declared return, before anything trains."""
-    if run.configuration["environment"].get("return_of") is None:
-        raise SystemExit(
-            "this recipe reports the returns of a team and of its agents: environment.return_of=team"
-        )
-
-
 def log_likelihood(logits: Any, actions: Any) -> Any:
     """The logarithm of the probability of each action."""
     return jnp.take_along_axis(jax.nn.log_softmax(logits), actions[:, None], axis=1)[:, 0]
@@ -225,8 +221,7 @@ def evaluate(
     deterministic = run.configuration["budget"]["evaluation_deterministic"]
     returns = learner.play(parameters, np.uint32(seed), episodes, deterministic)
     columns = {agent: np.asarray(values).tolist() for agent, values in returns.items()}
-    team = np.mean(list(columns.values()), axis=0).tolist()
-    run.evaluated(step, {TEAM: team, **columns}, final=final)
+    run.evaluated_team(step, columns, final=final)
 
 
 def save(state: Any, path: Path) -> None:
@@ -237,8 +232,9 @@ def save(state: Any, path: Path) -> None:
 def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
-    check_team(run)
+    run.check_settings(SETTINGS)
     learner = Learner(run)
+    run.check_components([TEAM, *learner.agents])
     saved = run.restored()
     if saved:
         # The file is this run's own, so that unpickling it executes no foreign code.

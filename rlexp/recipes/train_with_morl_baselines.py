@@ -9,6 +9,7 @@ import pickle
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +25,14 @@ from rlexp.trainer import Trainer
 ALGORITHMS = {"Envelope": Envelope, "MPMOQLearning": MPMOQLearning}
 OF_TRAINING = ("algorithm", "steps_per_part", "evaluation_weights")
 """Settings that are not arguments of the class."""
+GIVEN = {"env", "seed", "log", "device"}
+"""Arguments of the class that this script gives."""
 Act = Callable[[Any], Any]
-
-
-def check(run: Trainer) -> None:
-    """Refuse a task without a vector reward or without a reference point, before anything trains."""
-    if run.configuration["environment"].get("reference_point") is None:
-        raise SystemExit(
-            "this recipe learns a front of policies on a task of MO-Gymnasium: environment=deep_sea_treasure "
-            "'environment.reference_point={treasure: 0, time: -50}' budget.score=hypervolume"
-        )
 
 
 def make(run: Trainer) -> Any:
     """An environment of the run's task, with a vector reward."""
-    task = run.configuration["environment"]
-    limit = task["max_episode_steps"]
-    limits = {} if limit is None else {"max_episode_steps": limit}
-    return mo_gymnasium.make(task["id"], **limits, **task["arguments"])
+    return run.make_environment(mo_gymnasium.make)
 
 
 def first_agent(run: Trainer, settings: dict[str, Any]) -> Any:
@@ -50,6 +41,7 @@ def first_agent(run: Trainer, settings: dict[str, Any]) -> Any:
     np.random.seed(run.seed)  # noqa: NPY002 - the library draws from this generator
     torch.manual_seed(run.seed)
     kind = ALGORITHMS[settings["algorithm"]]
+    run.check_settings({*OF_TRAINING, *signature(kind).parameters} - GIVEN)
     arguments = {name: value for name, value in settings.items() if name not in OF_TRAINING}
     if kind is Envelope:
         arguments["device"] = torch.device(run.configuration["compute"]["device"])
@@ -100,7 +92,7 @@ def play(environment: Any, act: Act, seed: int, episodes: int) -> list[Any]:
 def evaluate(run: Trainer, agent: Any, step: int, weights: int, *, final: bool = False) -> None:
     """Play every policy of the front in an environment of its own, all with the same seed."""
     seed, episodes = run.evaluation(step, final=final)
-    names = run.configuration["environment"]["objectives"] or range(agent.reward_dim)
+    names = run.configuration["environment"].get("objectives") or range(agent.reward_dim)
     environment, front = make(run), []
     for act in policies_of(agent, weights):
         columns = np.array(play(environment, act, seed, episodes)).T
@@ -135,7 +127,6 @@ def restored(path: Path) -> Any:
 def main() -> None:
     """Train and evaluate the run, in parts that begin with a new episode."""
     run = Trainer.of_run()
-    check(run)
     settings = dict(run.settings)
     weights, part = settings["evaluation_weights"], settings["steps_per_part"]
     saved = run.restored()

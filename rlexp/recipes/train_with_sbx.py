@@ -4,6 +4,7 @@ The Python of a virtual environment with sbx-rl executes it, so nothing of rlexp
 imported here. `settings.algorithm` names the class; all other settings are its arguments.
 """
 
+from inspect import signature
 from typing import Any
 
 import gymnasium
@@ -14,11 +15,13 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from rlexp.trainer import Trainer
 
+GIVEN = {"policy", "env", "seed"}
+"""Arguments of a class that this script gives."""
 FEWEST_STEPS = 1_000
 """Steps between two reports of logged values."""
 
 
-class Reporter(BaseCallback):
+class ReportingCallback(BaseCallback):
     """Reports the logged values, and plays the evaluations that are due."""
 
     def __init__(self, run: Trainer) -> None:
@@ -59,11 +62,6 @@ class Seeded(gymnasium.Wrapper[Any, Any, Any, Any]):
         return super().reset(seed=first_seed, options=options)
 
 
-def make(run: Trainer) -> "gymnasium.Env[Any, Any]":
-    """An environment of the run's task."""
-    return gymnasium.make(run.task, **run.configuration["environment"].get("arguments", {}))
-
-
 def evaluate(run: Trainer, model: BaseAlgorithm, step: int, *, final: bool = False) -> None:
     """Play an evaluation of the policy in an environment of its own."""
     is_deterministic = run.configuration["budget"]["evaluation_deterministic"]
@@ -71,7 +69,7 @@ def evaluate(run: Trainer, model: BaseAlgorithm, step: int, *, final: bool = Fal
     def act(observation: Any) -> Any:
         return model.predict(observation, deterministic=is_deterministic)[0]
 
-    environment = make(run)
+    environment = run.make_environment()
     run.evaluate(environment, act, step, final=final)
     environment.close()
 
@@ -81,12 +79,15 @@ def main() -> None:
     run = Trainer.of_run()
     settings = dict(run.settings)
     algorithm: type[BaseAlgorithm] = getattr(sbx, settings.pop("algorithm"))
+    run.check_settings({"algorithm", *signature(algorithm).parameters} - GIVEN)
     seeds = run.configuration["seeds"]["training"]
     # One after the other, so that each takes the next seed.
     numbers = iter(seeds)
-    environments = make_vec_env(lambda: Seeded(make(run), next(numbers)), n_envs=len(seeds))
+    environments = make_vec_env(
+        lambda: Seeded(run.make_environment(), next(numbers)), n_envs=len(seeds)
+    )
     model = algorithm("MlpPolicy", environments, seed=run.seed, **settings)
-    model.learn(run.steps, callback=Reporter(run))
+    model.learn(run.steps, callback=ReportingCallback(run))
     evaluate(run, model, model.num_timesteps, final=True)
 
 

@@ -8,6 +8,7 @@ that are not `OF_TRAINING` are arguments of its configuration.
 
 import os
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def reward_of(prompt: str, completion: str, longest: int) -> float:
     return sum(letter == prompt for letter in completion) / longest
 
 
-class Reporter(TrainerCallback):
+class TokenCallback(TrainerCallback):
     """Counts tokens, plays the evaluations that are due, and keeps checkpoints of the library."""
 
     def __init__(self, run: Trainer, tokenizer: Any, tokens: int) -> None:
@@ -141,16 +142,15 @@ def evaluate(run: Trainer, model: Any, tokenizer: Any, step: int, *, final: bool
 def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
-    if run.configuration["environment"].get("unit") != "tokens":
-        raise SystemExit("steps of this recipe are tokens: environment.unit=tokens")
-    saved = run.restored()
     kind, configuration = METHODS[run.settings["algorithm"]]
+    run.check_settings([*OF_TRAINING, *(field.name for field in fields(configuration))])
+    saved = run.restored()
     tokenizer = tokenizer_of(run.settings["letters"])
-    reporter = Reporter(run, tokenizer, saved.step if saved else 0)
+    callback = TokenCallback(run, tokenizer, saved.step if saved else 0)
     arguments = {name: value for name, value in run.settings.items() if name not in OF_TRAINING}
     trainer = kind(
         model=model_of(run, tokenizer),
-        reward_funcs=reporter.rewards,
+        reward_funcs=callback.rewards,
         args=configuration(
             str(run.folder / "trainer"), seed=run.seed % 2**31, max_steps=WITHOUT_END,
             lr_scheduler_type="constant", logging_steps=1, save_strategy="no", report_to="none",
@@ -160,10 +160,10 @@ def main() -> None:
         ),
         train_dataset=Dataset.from_dict({"prompt": list(run.settings["letters"])}),
         processing_class=tokenizer,
-        callbacks=[reporter],
+        callbacks=[callback],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=str(saved.path) if saved else None)
-    evaluate(run, trainer.model, tokenizer, reporter.tokens, final=True)
+    evaluate(run, trainer.model, tokenizer, callback.tokens, final=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The live table of runs names what the last evaluation measured."""
 
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -31,3 +32,24 @@ def test_the_live_table_names_what_is_scored(tmp_path: Path, score: str, shown: 
     printed = out.file.getvalue()  # type: ignore[attr-defined]
     assert shown in printed
     assert "evaluation" in printed
+
+
+@pytest.mark.parametrize(
+    ("unit", "heading"),
+    [(None, "steps"), ("tokens", "tokens"), ("gradient_steps", "gradient steps")],
+)
+def test_the_live_table_names_the_unit_of_the_steps(
+    tmp_path: Path, unit: str | None, heading: str
+) -> None:
+    """Its columns are headed by the unit that the environment declares, here and per second."""
+    usual = configuration()
+    declared = replace(usual, environment={**usual.environment, "unit": unit})
+    alpha = stored(Layout(tmp_path / "runs"), "alpha", declared)
+    attempt = alpha.attempt(0).attempts()[-1]
+    run = RunInFlight(alpha.spec(0), attempt, monotonic(), step=50)
+    out = Console(file=StringIO(), force_terminal=True, width=120)
+    with live_table(out, 3) as table:
+        table.update([run], 2)
+    printed = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", out.file.getvalue())  # type: ignore[attr-defined]
+    headings = re.split(" {2,}", printed.partition("\n")[0])
+    assert ["run", "seed", heading, "evaluation", f"{heading}/s", "left"] == headings

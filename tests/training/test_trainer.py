@@ -151,3 +151,52 @@ def test_the_helper_needs_nothing_but_the_standard_library() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import rlexp.trainer"
     package = str(Path(trainer.__file__).parents[1])
     subprocess.run([sys.executable, "-I", "-S", "-c", code, package], check=True)
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    """A misspelt setting ends the script with one line; known settings do not."""
+    run = run_of(tmp_path)
+    run.check_settings(["lr", "gamma"])
+    with pytest.raises(SystemExit) as caught:
+        run.check_settings(["lrs", *(f"other_{k}" for k in range(9))])
+    assert str(caught.value).startswith(
+        "algorithm.settings.lr: there is no such setting; did you mean 'lrs'? (there are: lrs, "
+    )
+    assert str(caught.value).endswith(" and 2 more)")
+
+
+def test_an_unknown_component_is_refused(tmp_path: Path) -> None:
+    """The return of the run is one of the components that the script reports."""
+    run = run_of(tmp_path)
+    run.configuration["environment"] = {"return_of": "agent_1"}  # type: ignore[index]
+    run.check_components([trainer.TEAM, "agent_1"])
+    with pytest.raises(SystemExit, match=r"return_of=agent_1: .* \(there are: agent_0, team\)"):
+        run.check_components([trainer.TEAM, "agent_0"])
+
+
+def test_the_return_of_a_team_is_the_mean_over_its_agents(tmp_path: Path) -> None:
+    """Each episode has a return of the team beside that of each agent."""
+    run = run_of(tmp_path)
+    run.evaluated_team(50, {"a": [1, 2], "b": [3, 6]}, final=True)
+    assert lines_of(run) == [
+        {"step": 50, "returns": {"team": [2.0, 4.0], "a": [1, 2], "b": [3, 6]}, "final": True}
+    ]
+
+
+def test_an_environment_has_the_arguments_and_the_limit_of_the_task(tmp_path: Path) -> None:
+    """The id is that of the task, not the name under which scores are compared; imports come first."""
+    run = run_of(tmp_path)
+    asked: dict[str, Any] = {}
+
+    def make(id: str, **arguments: Any) -> str:  # noqa: A002
+        asked.update(arguments, id=id)
+        return "made"
+
+    run.configuration["environment"] = {  # type: ignore[index]
+        "id": "Walk-v1", "arguments": {"slope": 2}, "max_episode_steps": 9, "imports": ["json"],
+    }  # fmt: skip
+    assert "made" == run.make_environment(make)
+    assert {"id": "Walk-v1", "slope": 2, "max_episode_steps": 9} == asked
+    run.configuration["environment"] = {"imports": ["no_such_module"]}  # type: ignore[index]
+    with pytest.raises(SystemExit, match=r"imports=no_such_module cannot be imported"):
+        run.make_environment(make)

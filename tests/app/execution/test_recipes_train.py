@@ -19,9 +19,13 @@ from rlexp.app.commands.setup.recipe import install_recipe
 from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.workspace import Workspace
 
-pytestmark = pytest.mark.skipif(
-    "RLEXP_RECIPE_TESTS" not in os.environ, reason="make test-suites installs other libraries"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        "RLEXP_RECIPE_TESTS" not in os.environ, reason="make test-suites installs other libraries"
+    ),
+    # The first test of a library installs it.
+    pytest.mark.timeout(3600),
+]
 
 SMALL = (
     *("budget.evaluation_every=512", "budget.evaluation_episodes=1", "budget.final_episodes=2"),

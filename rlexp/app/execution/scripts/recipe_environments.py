@@ -105,7 +105,8 @@ class RecipeEnvironment:
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             raise ConfigError(
-                f"the virtual environment of {self.name} is broken ({self.folder}): {command} --again",
+                f"the virtual environment of {self.name or 'these requirements'} is broken "
+                f"({self.folder}): {f'{command} --again' if self.name else UNNAMED + ' --again'}",
                 code="missing_package",
                 command=f"{command} --again",
             ) from error
