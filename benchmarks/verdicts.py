@@ -97,7 +97,7 @@ def cell(cell_of_page: Mapping[str, Any], records: Records) -> dict[str, Any]:
         **cell_of_page,
         "runs": {str(run.spec.seed): run.spec.id for run in runs},
         # Steps are those of the budget, except where budget.stop_at has ended trainings.
-        **({"taken": taken} if min(taken.values()) < cell_of_page["steps"] else {}),
+        **({"taken": taken} if any(s < cell_of_page["steps"] for s in taken.values()) else {}),
         **({"measures": measures} if measures else {}),
     }
 
