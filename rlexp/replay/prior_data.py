@@ -29,8 +29,8 @@ class PriorData(LibraryBuffer):
     source: str
     """`dataset` for the dataset of the run, or a run (`EXPERIMENT/RUN`) whose replay buffer is the prior
     data; records hold its digest."""
-    share: Annotated[float, Interval(gt=0, lt=1)]
-    """Share of the prior data in each minibatch."""
+    share: Annotated[float, Interval(ge=0, lt=1)]
+    """Share of the prior data in each minibatch; with 0, a run is one without prior data."""
 
     def check(self, algorithm: Algorithm, environments: int, *, dictionary: bool) -> None:
         """Refuse settings that do not combine with prior data.

@@ -22,8 +22,8 @@ from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 COMMAND = re.compile(r"`(rlexp run [^`]+)`")
-WITH_A_GUIDE = {"jump_start", "snapshots", "warm_start"}
-"""Benchmarks whose run ids include the policy of another run, which is not stored."""
+WITH_A_GUIDE = {"jump_start", "prior_data", "recorded_data", "snapshots", "warm_start"}
+"""Benchmarks whose run ids include the policy or the data of another run, which is not stored."""
 LARGEST = 10_000
 """Bytes that the stored file of a comparison may have."""
 

@@ -119,7 +119,13 @@ def test_definitions_tuners_and_pruners_are_named(folder: str) -> None:
     [
         ("algorithm", ["configuration"]),
         ("agent", ["configuration"]),
-        ("benchmark", ["benchmarks", "components", "curricula", "replay", "configuration"]),
+        (
+            "benchmark",
+            [
+                *("benchmarks", "components", "curricula", "replay", "configuration", "callbacks"),
+                "datasets",
+            ],
+        ),
         ("callback", ["callbacks"]),
         ("component", ["components", "contexts"]),
         ("dataset", ["datasets"]),

@@ -25,9 +25,9 @@ class _WithPrior(ReplayBuffer):
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Draw a minibatch: prior data after experience, each uniformly."""
-        if self.prior is None:
-            return super().sample(batch_size, env=env)
         given = round(batch_size * self.share)
+        if self.prior is None or given == 0:
+            return super().sample(batch_size, env=env)
         drawn = [super().sample(batch_size - given, env=env), self.prior.sample(given, env=env)]
         parts = ((getattr(d, name) for d in drawn) for name in drawn[0]._fields)
         return type(drawn[0])(*(_joined(*both) for both in parts))

@@ -30,6 +30,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.prior_transitions import PriorTransitions
+from rlexp.store.layout import Layout
 from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import write_experiment
 from rlexp.training import learner_state
@@ -112,6 +113,25 @@ def test_a_minibatch_is_half_prior_data(folder: Path, tmp_path: Path) -> None:
     assert stored >= {*rows[:5]}
     assert given >= {*rows[5:]}
     assert not {*rows[:5]} & given
+
+
+def test_a_share_of_nothing_is_a_run_without_prior_data(folder: Path, tmp_path: Path) -> None:
+    """With a share of 0, a training has the weights of one with uniform replay."""
+    asked = request(folder, "replay.share=0")
+    training = assemble(asked.specs()[0])
+    weights = []
+    for each in (_with(training, asked.sourced[0].transitions), _uniform()):
+        model: Any = each.build(tmp_path)
+        model.learn(40)
+        model.env.close()
+        weights.append([values.numpy() for values in model.policy.state_dict().values()])
+    assert all(np.array_equal(*both) for both in zip(*weights, strict=True))
+
+
+def _uniform() -> Any:
+    words = last_words(*SMALL, *NEXT)
+    (spec,) = read_request(words, Workspace(Path("nowhere"), Layout(Path("nowhere")))).specs()
+    return assemble(spec)
 
 
 def _with(training: Any, transitions: PriorTransitions) -> Any:
