@@ -16,7 +16,7 @@ from rlexp.config.config_files import packaged_root
 ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text()
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
-LARGEST = 300_000
+LARGEST = 1_200_000
 """Bytes that the stored files of a benchmark may have."""
 
 
@@ -62,8 +62,18 @@ def test_stored_scores_are_small_and_name_no_machine(name: str) -> None:
     files = [KEPT / f"{name}.{ending}" for ending in ("csv", "json")]
     assert sum(file.stat().st_size for file in files) < LARGEST
     content = json.loads(files[1].read_text())
-    assert {"processor", "cores"} == set(content["machine"])
-    assert "/" not in "".join(content["command"])
+    for source in content["sources"]:
+        assert {"processor", "cores"} == set(source["machine"])
+        assert "/" not in "".join(source["command"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_stored_cell_names_the_training_that_it_comes_from(name: str) -> None:
+    """Each cell has exactly one source, which names a commit."""
+    content = json.loads((KEPT / f"{name}.json").read_text())
+    sourced = [tuple(cell) for source in content["sources"] for cell in source["cells"]]
+    assert sorted(sourced) == sorted((cell["label"], cell["task"]) for cell in content["cells"])
+    assert all(len(source["code"]["commit"]) == 40 for source in content["sources"])
 
 
 @pytest.mark.parametrize("name", NAMES)
