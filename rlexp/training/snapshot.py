@@ -19,6 +19,7 @@ from rlexp.records.checkpoint import (
     Checkpoint,
     SavedCheckpoint,
     Transitions,
+    saved_stage,
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state
@@ -26,7 +27,7 @@ from rlexp.training.acting.callbacks import ActingCallbacks
 from rlexp.training.episode_log import digest
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
 from rlexp.training.network_changes import ChangingNetworks
-from rlexp.training.parameters import load_parameters, saved_stage, weights_digest
+from rlexp.training.parameters import load_parameters, weights_digest
 from rlexp.training.replayable_env import REASON
 from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
