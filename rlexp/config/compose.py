@@ -549,6 +549,8 @@ def _hint(
     unknown: str, part: str, path: str, config: Any, allowed: Sequence[str], value: str | None
 ) -> str:
     """The words to type instead of a key with an unknown part; empty if no key is near."""
+    # The parts after the unknown one may be right: `seed.test` means `seeds.test`.
+    after = unknown.removeprefix(f"{path}.{part}".lstrip("."))
     meant = meant_key(part)
     nested = _nested_keys(config, part)
     if meant is not None and _has_key(config, meant):
@@ -558,12 +560,13 @@ def _hint(
     else:
         close = get_close_matches(part, allowed, n=1)
         key, certain = f"{path}.{close[0]}".lstrip(".") if close else "", False
-        # The parts after the unknown one may be right: `seed.test` means `seeds.test`.
-        after = unknown.removeprefix(f"{path}.{part}".lstrip("."))
-        if close and after and _has_key(config, f"{key}{after}"):
-            key = f"{key}{after}"
     if not key:
         return ""
+    if _has_key(config, f"{key}{after}"):
+        key = f"{key}{after}"
+    elif certain and after:
+        # `teacher.other=1` is no value for the whole teacher.
+        key, certain, value = f"{key}{after}", False, None
     if certain and value is not None:
         return f"; type {shlex.quote(f'{key}={value}')}"
     word = key if value is None else f"{key}={value}"

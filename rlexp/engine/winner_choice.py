@@ -163,19 +163,20 @@ def choose(
     merits = _selection_merits(again, seeds, question)
     if not merits:
         why = (
-            f"no finalist has a {objective} on all {where}{seeds} selection seeds"
+            f"no finalist has a {objective} on all {where}{format_count(seeds, 'selection seed')}"
             if seeds
             else "there are no selection seeds to select by"
         )
-        rule = f"best {aggregate} {objective} on {where}{question.seeds} tuning seeds ({why})"
+        tuning = format_count(question.seeds, "tuning seed")
+        rule = f"best {aggregate} {objective} on {where}{tuning} ({why})"
         winner = ranked[0].number
         rival = _rival(ranked, winner, merits)
         return Selection(winner=winner, finalists=scored, rule=rule, rival=rival)
     # `max` returns the first of equal finalists: the one that is better on tuning seeds.
     winner = max(merits, key=lambda number: merits[number])
     rule = (
-        f"best {aggregate} {objective} on {where}{seeds} selection seeds among "
-        f"{format_count(len(merits), 'finalist')}, the best on {question.seeds} tuning seeds"
+        f"best {aggregate} {objective} on {where}{format_count(seeds, 'selection seed')} among "
+        f"{format_count(len(merits), 'finalist')}, the best on {format_count(question.seeds, 'tuning seed')}"
     )
     rival = _rival(ranked, winner, merits)
     return Selection(winner=winner, finalists=scored, rule=rule, rival=rival)

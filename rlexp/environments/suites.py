@@ -125,8 +125,8 @@ def installation_conflict(suite: Suite) -> str:
 
 
 def install_hint(suite: Suite) -> str:
-    """Return the command that installs the suite, with any conflict that it would cause."""
+    """Return the command that installs the suite, behind any conflict that it would cause here."""
     command = install_command(suite.extra)
     if reason := installation_conflict(suite):
-        return f"{command} in a virtual environment of its own: {reason}"
+        return f"it needs a virtual environment of its own, because {reason}; in there, type: {command}"
     return command

@@ -1,5 +1,6 @@
 """Differences between a requested experiment and the existing experiment of the same name."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ DERIVED = frozenset({"fingerprint"})
 """Keys that differ only because another key differs."""
 Defined = tuple[Configuration, dict[str, Any]]
 """A configuration with its definition."""
+
+KEY = re.compile(r"[\w.]+")
+"""A path that can be typed on the command line."""
 
 
 def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
@@ -97,7 +101,10 @@ def _common_part(experiment: Experiment) -> dict[str, Any]:
 
 def _line(difference: LeafDifference) -> str:
     existing, requested = (_value(value) for value in (difference.first, difference.second))
-    return f"{difference.path}: existing {existing}, requested {requested}"
+    line = f"{difference.path}: existing {existing}, requested {requested}"
+    # Settings that began to exist after the experiment have other defaults than it.
+    keeps = difference.first is None and KEY.fullmatch(difference.path)
+    return f"{line}; {difference.path}=null keeps the existing one" if keeps else line
 
 
 def _value(value: Any) -> str:

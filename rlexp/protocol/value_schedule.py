@@ -1,5 +1,6 @@
 """Settings whose value changes at environment steps, as JSON values of a configuration."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -67,6 +68,22 @@ def with_earlier(parameters: Mapping[str, Any], earlier: EarlierValues) -> dict[
     steps = [0, *(end for end, _ in earlier)]
     parts = [*(values for _, values in earlier), parameters]
     return {key: scheduled(steps, [part[key] for part in parts]) for key in parameters}
+
+
+def settings_at_stage(settings: Mapping[str, Any], stage: int) -> dict[str, Any]:
+    """Settings in which each schedule is replaced by its value in a part of the training.
+
+    Args:
+        settings: The settings of one part of a configuration.
+        stage: The number of the part, from 0. A part begins at each step of any of the schedules.
+    """
+    schedules = {key: value for key, value in settings.items() if is_scheduled(value)}
+    begins = sorted({step for schedule in schedules.values() for step in schedule["steps"]})
+    values = {
+        key: schedule["values"][bisect_right(schedule["steps"], begins[stage]) - 1]
+        for key, schedule in schedules.items()
+    }
+    return {**settings, **values}
 
 
 def up_to(settings: Mapping[str, Any], step: int) -> dict[str, Any]:

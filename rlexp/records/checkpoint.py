@@ -1,9 +1,13 @@
 """The content of a checkpoint: everything that a run needs to continue with identical results."""
 
+import json
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
 
 MODEL = "model.zip"
 """The learner's parameters and optimisers, in the format of stable-baselines3."""
@@ -11,6 +15,14 @@ NORMALISATION = "normalisation.npz"
 """Statistics of normalised observations and rewards, if the run normalises them."""
 STATE = "state.npz"
 """All other state: counters, random generators, environments."""
+STAGE = "network_stage"
+"""Attribute of a learner whose network has changed: the number of its stage, from 0."""
+
+
+def saved_stage(model: Path | IO[bytes]) -> int:
+    """Read the stage of the network from the JSON in a saved file; 0 where it never changed."""
+    with zipfile.ZipFile(model) as archive:
+        return int(json.loads(archive.read("data")).get(STAGE, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +44,15 @@ class SavedPolicy:
         if self.normalisation is None:
             return model
         return sha256(f"{model}:{sha256(self.normalisation).hexdigest()}".encode()).hexdigest()
+
+    @property
+    def stage(self) -> int:
+        """The stage of the network, from 0, of a training whose network changes at given steps.
+
+        Raises:
+            Exception: `model.zip` is damaged; the types are those of the libraries.
+        """
+        return saved_stage(BytesIO(self.model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rlexp.records.checkpoint import STAGE
 from rlexp.training.lean.learner import shortcuts_of
-from rlexp.training.parameters import STAGE
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 """A tensor of the network before, and the one in its place in the network after."""

@@ -89,16 +89,6 @@ def load_parameters(learner: BaseAlgorithm, model: Path | IO[bytes]) -> None:
         noise.reset_noise()
 
 
-STAGE = "network_stage"
-"""Attribute of a learner whose network has changed: the number of its stage, from 0."""
-
-
-def saved_stage(model: Path | IO[bytes]) -> int:
-    """Read the stage of the network from the JSON in a saved file; 0 where it never changed."""
-    with zipfile.ZipFile(model) as archive:
-        return int(json.loads(archive.read("data")).get(STAGE, 0))
-
-
 def _like(variable: torch.Tensor, saved: torch.Tensor, name: str) -> torch.Tensor:
     if saved.shape != variable.shape:
         raise ValueError(f"{name} has shape {tuple(saved.shape)}")

@@ -10,7 +10,8 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from rlexp.environments import Stage
 from rlexp.environments.composed import at_stage
 from rlexp.errors import ConfigError, RecordError
-from rlexp.training.parameters import load_parameters, saved_stage, weights_digest
+from rlexp.records.checkpoint import saved_stage
+from rlexp.training.parameters import load_parameters, weights_digest
 from rlexp.training.parts import Training
 from rlexp.training.vectorise import evaluation_vector, read_statistics
 

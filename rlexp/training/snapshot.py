@@ -19,6 +19,7 @@ from rlexp.records.checkpoint import (
     Checkpoint,
     SavedCheckpoint,
     Transitions,
+    saved_stage,
 )
 from rlexp.records.events import Evaluated
 from rlexp.training import learner_state

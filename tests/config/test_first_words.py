@@ -80,6 +80,17 @@ def test_first_words_are_refused_with_words_that_compose(
     assert 1 == len(compose(meant.split(), tmp_path))
 
 
+def test_a_setting_inside_a_component_is_named_in_full(tmp_path: Path) -> None:
+    """A word for a setting of the teacher leads to this setting, and never to the whole teacher."""
+    chosen = ("environment=cartpole_contexts", "teacher=alp_gmm")
+    message = refusal(tmp_path, *chosen, "teacher.shared=null")
+    assert ["environment.components.teacher.shared=null"] == advised(message)
+    assert 1 == len(compose([*chosen, *advised(message)], tmp_path))
+    message = refusal(tmp_path, *chosen, "teacher.other=1")
+    assert "; type " not in message
+    assert "did you mean 'environment.components.teacher.other'?" in message
+
+
 @pytest.mark.parametrize(("typed", "meant"), SEARCHED.items())
 def test_distributions_are_refused_with_a_sweep_that_composes(
     tmp_path: Path, typed: str, meant: str

@@ -123,7 +123,7 @@ def test_a_choice_says_when_selection_could_not_decide() -> None:
     selection = world.notes.selections[0]
     assert selection.finalists[0].number == selection.winner
     assert (
-        "best mean spread on 3 tuning seeds (no finalist has a spread on all 1 selection seeds)"
+        "best mean spread on 3 tuning seeds (no finalist has a spread on all 1 selection seed)"
         == selection.rule
     )
 

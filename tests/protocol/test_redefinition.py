@@ -39,6 +39,17 @@ def test_a_difference_of_a_label_names_it() -> None:
     )
 
 
+def test_a_setting_that_was_absent_names_the_word_that_keeps_it() -> None:
+    """An experiment that began before a setting existed is continued with null; others have no such word."""
+    base = configuration("ppo")
+    newer = replace(base, algorithm={**base.algorithm, "new": True})
+    expected = "algorithm.new: existing not set, requested True; algorithm.new=null keeps the existing one"
+    assert [expected] == redefinition(experiment(base), experiment(newer))
+    assert ["algorithm.new: existing True, requested not set"] == redefinition(
+        experiment(newer), experiment(base)
+    )
+
+
 def test_a_difference_on_a_task_names_both() -> None:
     """With several tasks, a difference names its label and its task."""
     tasks = ("CartPole-v1", "Acrobot-v1")

@@ -1,10 +1,10 @@
 """Checks installed packages: versions against the required ranges, and incompatible pairs."""
 
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
-from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -17,8 +17,11 @@ from rlexp.environments.suites import SUITES, installation_conflict, is_installe
 from rlexp.store.provenance import packages
 from rlexp.text import join_names
 
-VIDEO = ("video", "imageio_ffmpeg")
-"""The extra for videos, and the module that it installs."""
+NOT_FOR_USERS = {"all", "dev", "docs"}
+"""Extras that hold all others, or that only contributors need."""
+
+EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
+"""An extra in the marker of a requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def check_installation() -> list[Finding]:
         _platform(),
         *check_requirements(required, installed),
         *check_pairs(installed),
-        _extras(),
+        check_extras(required, installed),
         check_shortcuts(),
     ]
 
@@ -183,18 +186,36 @@ def _inside(version: str, accepted: str) -> bool:
         return False
 
 
-def _extras() -> Finding:
-    installed = {suite.extra: is_installed(suite) for suite in SUITES}
-    installed[VIDEO[0]] = find_spec(VIDEO[1]) is not None
-    present = [name for name in sorted(installed) if installed[name]]
-    absent = [name for name in sorted(installed) if not installed[name]]
+def check_extras(required: list[Requirement], installed: Mapping[str, str]) -> Finding:
+    """Name the extras that are installed, and how to install the others.
+
+    Args:
+        required: The requirements of rlexp, with those of its extras.
+        installed: Installed versions by canonical name.
+    """
+    packages_of: dict[str, set[str]] = {}
+    for requirement in required:
+        for name in _extras_of(requirement):
+            packages_of.setdefault(name, set()).add(canonicalize_name(requirement.name))
+    there = {name: needed <= installed.keys() for name, needed in packages_of.items()}
+    # The package of a suite may be there for another reason: gymnasium[box2d] needs gymnasium.
+    there |= {suite.extra: is_installed(suite) for suite in SUITES}
+    present = [name for name in sorted(there) if there[name]]
+    absent = [name for name in sorted(there) if not there[name]]
     obstacles = {
         suite.extra: reason for suite in SUITES if (reason := installation_conflict(suite))
     }
     summary = f"installed: {', '.join(present) or 'none'}"
     if installable := [name for name in absent if name not in obstacles]:
         summary += f"; not installed: {', '.join(installable)} (pip install 'rlexp[{','.join(installable)}]')"
-    for name in absent:
-        if name in obstacles:
-            summary += f"; only in a separate virtual environment: {name} ({obstacles[name]})"
+    if apart := [f"{name} ({obstacles[name]})" for name in absent if name in obstacles]:
+        summary += f"; only in a separate virtual environment: {', '.join(apart)}"
     return ok("extras", summary)
+
+
+def _extras_of(requirement: Requirement) -> set[str]:
+    """The extras for users that install a requirement; none for what rlexp always needs."""
+    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+        return set()
+    named = set(EXTRA.findall(str(requirement.marker)))
+    return named - NOT_FOR_USERS

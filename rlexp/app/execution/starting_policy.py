@@ -13,7 +13,7 @@ from rlexp.protocol.identity import PLUG_IN, Plain, identifying, short_name
 from rlexp.protocol.leaf_differences import leaf_differences
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.protocol.value_schedule import is_scheduled, up_to
+from rlexp.protocol.value_schedule import is_scheduled, settings_at_stage
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.run import State
 from rlexp.store.former_names import find_renamed
@@ -24,9 +24,6 @@ from rlexp.store.runs import read_run
 KEY = f"algorithm.{START_FROM}"
 SEEN = ("normalise_observations", "normalise_rewards", "frame_stack")
 """Settings of a vector that change what a policy sees or learns from."""
-
-SIZES = ("network", "actor", "critic")
-"""Settings of an agent that hold the hidden layers of its networks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +123,11 @@ def check_settings(configuration: Configuration, trained: TrainedPolicy) -> None
             f"{short_name(configuration.algorithm)} cannot begin with its policy",
             key=KEY,
         )
-    agent = up_to(spec.agent, spec.budget["steps"])
-    if any(is_scheduled(agent.get(name)) for name in SIZES):
-        raise ConfigError(
-            f"{KEY}: the network of run {trained.name} changed its size while it trained, and no "
-            "training can begin with its policy: name a run whose network keeps its size",
-            key=KEY,
-        )
-    differences = leaf_differences(identifying(spec.agent), identifying(configuration.agent))
+    # A training begins with the network with which the other one ended.
+    changed = any(map(is_scheduled, spec.agent.values()))
+    last = settings_at_stage(spec.agent, trained.policy.stage if changed else 0)
+    first = settings_at_stage(configuration.agent, 0)
+    differences = leaf_differences(identifying(last), identifying(first))
     vectors = [part.get("vector", {}) for part in (spec.environment, configuration.environment)]
     seen = leaf_differences(*({key: v.get(key) for key in SEEN} for v in vectors))
     texts = [f"agent.{d.path}: {d.first!r} there, {d.second!r} here" for d in differences]

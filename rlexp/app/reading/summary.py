@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -376,7 +376,7 @@ def summarise(
         folder=str(paths.folder),
         failures=experiment.failures,
         past=RestartCounts.of(stored.record for _, stored in entries),
-        remarks=tuple(ActingCounts.of(stored.record for _, stored in entries).sentences()),
+        remarks=tuple(_acting(entries)),
         cells=tuple(
             _cell(c, table, records.get(id(c), []), experiment, leading, plan)
             for c in experiment.of_phase(phase)
@@ -385,6 +385,16 @@ def summarise(
     )
     memory.save()
     return summary
+
+
+def _acting(entries: Sequence[StoredEntry]) -> Iterator[str]:
+    """Sentences about runs that ended early, and about what never acted; of each label, if there are several."""
+    records: dict[str, list[RunRecord]] = {}
+    for configuration, stored in entries:
+        records.setdefault(configuration.label, []).append(stored.record)
+    for label, runs in records.items():
+        for text in ActingCounts.of(runs).sentences():
+            yield f"{label}: {text}" if len(records) > 1 else text
 
 
 def describe_run(configuration: Configuration, stored: StoredRun) -> RunRow:

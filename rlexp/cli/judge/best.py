@@ -1,6 +1,8 @@
 """`rlexp best`: shows the best trial of a sweep, or writes its hyperparameters for reuse."""
 
+import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +16,12 @@ if TYPE_CHECKING:
     from rlexp.app.commands.judge.best import BestTrialOfSweep
     from rlexp.console import Console
     from rlexp.metrics.estimate import Estimate
-    from rlexp.reports.analysis.winner_assessment import PhaseScores
+
+
+LONGEST_RANGE = 48
+"""Characters of a range in a table, at most, where its values can be left out."""
+VALUE = re.compile(r"(?:\[[^\]]*\]|[^,\[])+(?:, )?")
+"""A value of a list with the comma behind it."""
 
 
 def best(
@@ -74,8 +81,7 @@ def show_best(result: "BestTrialOfSweep", console: "Console") -> None:
         console.line()
         _show_parameters(result, console)
     console.line()
-    for measured in result.scores:
-        console.line(f"  {_score_line(measured, result.winner)}")
+    _show_scores(result, console)
     for line in _comparison_lines(result):
         console.line(line)
     _show_front(result, console)
@@ -105,7 +111,7 @@ def _show_parameters(result: "BestTrialOfSweep", console: "Console") -> None:
     rows = [
         {
             "parameter": row.parameter,
-            "searched": row.searched,
+            "searched": short_range(row.searched),
             "default": _exact(row.default),
             trial: _exact(row.value),
         }
@@ -149,6 +155,21 @@ def _show_front(result: "BestTrialOfSweep", console: "Console") -> None:
         console.line("Values on tuning and selection seeds chose the front, and are no results.")
 
 
+def short_range(text: str) -> str:
+    """A range in words; of a long list, the first values and the number of the others.
+
+    `--json` has all of them.
+    """
+    if len(text) <= LONGEST_RANGE:
+        return text
+    # A comma between brackets belongs to a value, such as the layers of a network.
+    values = VALUE.findall(text)
+    first = next(n for n, end in enumerate(accumulate(map(len, values)), 1) if end > LONGEST_RANGE)
+    kept = max(first - 1, 1)
+    others = len(values) - kept
+    return f"{''.join(values[:kept]).rstrip(', ')} and {others} more" if others else text
+
+
 def _exact(value: object) -> str | None:
     """A value with all its digits, so that it can be copied; None where it is not active.
 
@@ -165,17 +186,28 @@ def _exact(value: object) -> str | None:
     return json.dumps(value)
 
 
-def _score_line(measured: "PhaseScores", winner: int | None) -> str:
-    """The mean score of a phase with its interval, and the number of its runs."""
-    from rlexp.metrics.estimate_text import sentence
+def _show_scores(result: "BestTrialOfSweep", console: "Console") -> None:
+    """A table of the mean scores by phase, with every score of few runs, and notes on intervals."""
+    from rlexp.console.blocks import cell
+    from rlexp.console.score_rows import COLUMN
+    from rlexp.metrics.estimate_text import every_run, short_footnotes
     from rlexp.records.selection import configuration_name
-    from rlexp.text import format_count
 
-    name = configuration_name(measured.trial, winner, measured.label)
-    seeds = f"{len(measured.scores)} of {format_count(measured.planned, f'{measured.phase} seed')}"
-    if measured.mean is None:
-        return f"{name}, {seeds}: no score"
-    return f"{name}, {seeds}: {sentence('mean', measured.mean)}"
+    means = [m.mean for m in result.scores if m.mean is not None]
+    scores = {m: "" if m.mean is None else every_run(m.mean) for m in result.scores}
+    rows = [
+        {
+            "configuration": configuration_name(m.trial, result.winner, m.label),
+            "seeds": f"{len(m.scores)} of {m.planned} {m.phase}",
+            "mean": None if m.mean is None else cell(m.mean, COLUMN),
+            "scores": scores[m] or None,
+        }
+        for m in result.scores
+    ]
+    columns = ["configuration", "seeds", "mean"]
+    console.table(rows, [*columns, *(["scores"] if any(scores.values()) else [])])
+    for note in short_footnotes(means):
+        console.line(note)
 
 
 def _comparison_lines(result: "BestTrialOfSweep") -> "Iterator[str]":

@@ -1,6 +1,7 @@
 """`rlexp best` shows the winner of a sweep and writes its hyperparameters for reuse."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rlexp.app.commands.setup.import_hyperparameters import (
 from rlexp.app.execution.request import read_request
 from rlexp.app.reporting.build import make_report
 from rlexp.app.reporting.evidence import collect_evidence
+from rlexp.cli.judge.best import short_range
 from rlexp.config.report_settings import read_report
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.errors import ConfigError
@@ -96,6 +98,37 @@ def test_the_hyperparameters_stand_beside_the_defaults(stored: StoredSweep) -> N
     assert f"{configuration_name(result.trial, result.trial)} was chosen from 8 trials" in printed
 
 
+def test_the_scores_are_one_table(stored: StoredSweep) -> None:
+    """Each mean stands beside every score of few runs, and the method of the intervals stands once."""
+    printed = give(stored.study.folder, "best", "made_up")
+    result = best(BestRequest(sweep="made_up"), stored.study)
+    for measured in result.scores:
+        assert measured.mean is not None
+        runs = ", ".join(f"{v:.{measured.mean.digits}f}" for v in measured.mean.runs[0])
+        seeds = rf"{len(measured.scores)} of {measured.planned} {measured.phase}"
+        name = configuration_name(measured.trial, result.winner, measured.label)
+        assert re.search(rf"^{re.escape(name)} +{seeds} .*  {runs}$", printed, re.MULTILINE)
+    assert 1 == printed.count("95 % interval: t with bootstrap standard error, seed 0.")
+
+
+@pytest.mark.parametrize(
+    ("whole", "shown"),
+    [
+        ("0.9 to 0.999, flipped log", "0.9 to 0.999, flipped log"),
+        ("one of 128, 256, 512, 1024, 2048", "one of 128, 256, 512, 1024, 2048"),
+        (
+            "one of [64, 64], [256, 256], [400, 300], [32, 32, 32], [16], [512, 512]",
+            "one of [64, 64], [256, 256], [400, 300] and 3 more",
+        ),
+        (f"one of {'a' * 60}, b", f"one of {'a' * 60} and 1 more"),
+        ("a" * 60, "a" * 60),
+    ],
+)
+def test_a_long_list_of_values_is_shortened(whole: str, shown: str) -> None:
+    """A table has the first values of a long list, never a part of a value, and the number of others."""
+    assert shown == short_range(whole)
+
+
 def test_before_the_selection_the_incumbent_is_called_no_result(searching: StoredSweep) -> None:
     """The best trial so far has tuning scores only, which are called too optimistic."""
     result = best(BestRequest(sweep="made_up"), searching.study)
@@ -126,7 +159,7 @@ def test_a_trial_that_was_not_selected_is_called_so(stored: StoredSweep) -> None
     printed = give(folder, "best", "made_up", "--trial", str(other))
     assert f"Trial {other} was not selected: made_up selected trial {chosen.winner}." in printed
     assert "It has no test scores" in printed
-    assert f"trial {other}, 1 of 3 tuning seeds" in printed
+    assert re.search(rf"^trial {other} +1 of 3 tuning ", printed, re.MULTILINE)
     assert "was chosen from" not in printed
     assert f"rlexp run --from-sweep made_up --trial {other}" in printed
     words = ["made_up", "--trial", str(other), "--format"]

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble, execute
 from rlexp.app.execution.starting_policy import (
     check_policies,
-    check_settings,
     keep_policies,
 )
 from rlexp.errors import ConfigError, RecordError, RlexpError
@@ -164,18 +162,27 @@ def test_misfits_are_refused(folder: Path, words: tuple[str, ...], message: str)
     assert not (folder / "runs" / "next").exists()
 
 
-def test_a_run_whose_network_grew_is_refused(folder: Path) -> None:
-    """Its last network is not the first one of any training; the reason is one line, and not a shape."""
-    asked = request(folder)
-    (trained,) = asked.policies
-    grown = {"shape": "steps", "steps": [0, 16], "values": [[4], [8]]}
-    later = {**grown, "steps": [0, 10**6]}
-    (configuration,) = asked.experiment.configurations
-    for network, refused in ((grown, True), (later, False)):
-        spec = replace(trained.spec, agent={**trained.spec.agent, "network": network})
-        with pytest.raises(ConfigError) as error:
-            check_settings(configuration, replace(trained, spec=spec))
-        assert refused == ("name a run whose network keeps its size" in str(error.value))
+GROWING = "agent.network={shape: steps, steps: [0, 16, 48], values: [[4], [8], [8, 6]]}"
+"""A network whose last size begins at a step that a training of 64 steps reaches."""
+GROWING_LATE = GROWING.replace("48", "1000000")
+
+
+@pytest.mark.parametrize(
+    ("words", "last", "others"),
+    [(GROWING, "[8,6]", ("[4]", "[8]")), (GROWING_LATE, "[8]", ("[4]", "[8,6]"))],
+)
+def test_a_training_begins_with_the_last_network_of_one_that_grew(
+    tmp_path: Path, words: str, last: str, others: tuple[str, ...]
+) -> None:
+    """The network that the policy had at the end fits, or a schedule that begins with it; no other."""
+    finish(tmp_path, *last_words(*SMALL, words), "budget.steps=64")
+    schedule = f"{{shape: steps, steps: [0, 32], values: [{last}, [16, 16]]}}"
+    for network in (last, schedule):
+        asked = request(tmp_path, f"agent.network={network}")
+        check_fit(assemble(asked.specs()[0]), asked.policies[0].policy)
+    for network in (*others, words.removeprefix("agent.network=")):
+        with pytest.raises(ConfigError, match=r"agent\.network.* there, .* here") as error:
+            request(tmp_path, f"agent.network={network}")
         assert "\n" not in str(error.value)
 
 

@@ -1,12 +1,14 @@
 """`rlexp doctor` names faults and remedies, and survives the code that it examines."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from rlexp.app.diagnostics.environment import candidates, examine_environment, l
 from rlexp.app.diagnostics.environment_probe import STARTS_AGAIN, execute
 from rlexp.app.diagnostics.finding import Finding, FindingStatus, fail, ok, warn
 from rlexp.app.diagnostics.installation import (
+    NOT_FOR_USERS,
+    check_extras,
     check_installation,
     check_pairs,
     check_python,
@@ -307,6 +311,20 @@ def test_versions_are_compared_with_the_required_ranges() -> None:
         fail("packages", "typer 0.29.2, rlexp needs >=1", "pip install 'typer>=1'"),
         fail("packages", "Py_Yaml is not installed", "pip install 'Py_Yaml>=6'"),
     ]
+
+
+def test_every_extra_for_users_is_installed_or_offered() -> None:
+    """Doctor names each extra of rlexp, with the command that installs those that are missing."""
+    texts = ("numpy>=2", "gbrl>=1; extra=='gbrl'", "mcp>=2; extra=='mcp'", "ruff; extra=='dev'")
+    required = [Requirement(text) for text in texts]
+    detail = check_extras(required, {"numpy": "2.0", "mcp": "2.3"}).detail
+    present, _, absent = detail.partition("; not installed: ")
+    assert "mcp" in present.replace(",", "").split()
+    assert re.search(r"\(pip install 'rlexp\[(.+,)?gbrl(,.+)?\]'\)", absent)
+    assert "dev" not in detail
+    (extras,) = (f for f in check_installation() if f.check == "extras")
+    for extra in metadata("rlexp").get_all("Provides-Extra", []):
+        assert (extra in re.findall(r"[\w-]+", extras.detail)) == (extra not in NOT_FOR_USERS)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Summaries are computed from the records of an experiment on disk."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,19 @@ def test_scores_are_summarised_by_configuration(paths: ExperimentPaths) -> None:
         phase_summary.phase,
         phase_summary.folder,
     )
+
+
+def test_what_never_acted_is_said_of_its_label(paths: ExperimentPaths) -> None:
+    """With several labels, a sentence names the label; with one label, it needs no name."""
+    definition = experiment(configuration("ppo"), configuration("a2c"), test=1)
+    for (chosen, spec), acted in zip(
+        definition.specs(Phase.TEST), ({"teacher": 0}, None), strict=True
+    ):
+        run(paths, spec, evaluated(100, 1.0, final=True), replace(ended(), acted=acted))
+        assert chosen.label in {"ppo", "a2c"}
+    assert ("ppo: teacher never acted in 1 of 1 run",) == summary(paths, definition).remarks
+    alone = replace(definition, configurations=definition.configurations[:1])
+    assert ("teacher never acted in 1 of 1 run",) == summary(paths, alone).remarks
 
 
 def test_complete_runs_show_what_a_comparison_could_find(paths: ExperimentPaths) -> None:

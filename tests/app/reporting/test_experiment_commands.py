@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import rlexp
+from command_line import give_json, rlexp
+from finished_runs import TINY, finish
+from last_words import last_words
 from quick_parts import quick_parts
 from samples import gymnasium_task
 from stored_runs import (
@@ -163,6 +165,15 @@ def test_more_seeds_come_from_the_recorded_command(tmp_path: Path) -> None:
     finished(tmp_path)
     added = of_terminal(tmp_path, "alpha")["add seeds"]
     assert "rlexp run experiment=alpha seeds.test=6" == added
+
+
+def test_a_command_with_fewer_seeds_adds_to_those_of_the_experiment(tmp_path: Path) -> None:
+    """After a command that requests a part of the seeds, the command that adds seeds adds new ones."""
+    words = last_words(*TINY, "algorithm.n_steps=16", "algorithm.batch_size=16")
+    finish(tmp_path, *words, "seeds.test=2")
+    printed = give_json(tmp_path, "run-outcome", "run", *words)
+    (added,) = (step["command"] for step in printed["next"] if step["why"] == "add seeds")
+    assert "seeds.test=4" == shlex.split(added)[-1]
 
 
 def test_test_runs_come_from_the_recorded_command(tmp_path: Path) -> None:

@@ -230,9 +230,7 @@ def _with_card(
     card, sequential = card_and_sequential(
         request.experiment.name, request.phase, workspace, scanned
     )
-    state = replace(
-        _state(_requested(executed.entries, request), again, request), sequential=sequential
-    )
+    state = replace(_state(executed, again, request), sequential=sequential)
     return replace(outcome, card=card, next=tuple(experiment_commands(state)))
 
 
@@ -376,7 +374,7 @@ def _outcome(
         complete=all(r.state is State.COMPLETED for r in records),
         detached=detach and bool(executed.ran) and interrupted is None,
         interrupted=interrupted.name if interrupted else None,
-        next=tuple(experiment_commands(_state(records, again, request))),
+        next=tuple(experiment_commands(_state(executed, again, request))),
     )
 
 
@@ -427,9 +425,7 @@ def _plan(entries: Sequence[StoredEntry], request: RunRequest, options: RunOptio
     return make_plan(request.specs(), records, retry=options.retry)
 
 
-def _state(
-    records: Sequence[RunRecord], again: Sequence[str], request: RunRequest
-) -> "ExperimentState":
+def _state(executed: _Executed, again: Sequence[str], request: RunRequest) -> "ExperimentState":
     """What decides which commands help next; `again` are the words that continue the runs."""
     from rlexp.app.reporting.experiment_commands import (
         ExperimentState,
@@ -437,7 +433,10 @@ def _state(
         with_more_seeds,
     )
 
-    name, seeds = request.experiment.name, request.experiment.seeds
+    name = request.experiment.name
+    # Those of the experiment, of which the command may have requested a part.
+    seeds = executed.experiment.seeds
+    records = _requested(executed.entries, request)
     failed = failed_for_good(records)
     # The seeds of a protocol are sealed.
     adds = again[1] == "run" and PROTOCOL not in again
