@@ -28,7 +28,7 @@ from rlexp.training.environments.episode_log import digest
 from rlexp.training.environments.replayable_env import REASON
 from rlexp.training.learner_state import capture_generators, pack, restore_generators, unpack
 from rlexp.training.network_changes import ChangingNetworks
-from rlexp.training.parameters import load_parameters, saved_stage, weights_digest
+from rlexp.training.parameters import load_parameters, weights_digest
 from rlexp.training.stopping import Stopped, TimedOut
 from rlexp.training.vec_env_state import NotReplayable, capture_vec_env, restore_vec_env
 from rlexp.training.vectorise import write_statistics
