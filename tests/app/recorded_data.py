@@ -25,6 +25,18 @@ def swing_up(observation: Any) -> Any:
     return np.clip([torque], -2.0, 2.0).astype(np.float32)
 
 
+def half_random(seed: int = 0) -> Policy:
+    """A medium policy for the pendulum: each action is random or that of `swing_up`, with equal chances."""
+    generator = np.random.default_rng(seed)
+
+    def act(observation: Any) -> Any:
+        if generator.random() < 0.5:
+            return swing_up(observation)
+        return generator.uniform(-2.0, 2.0, 1).astype(np.float32)
+
+    return act
+
+
 def record(
     name: str,
     task: str = "Pendulum-v1",

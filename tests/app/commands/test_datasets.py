@@ -127,7 +127,7 @@ def test_a_recorded_run_finds_its_dataset_in_the_usual_folder(tmp_path: Path) ->
         Minari(id=here.id, root="/nowhere")
     gone = Minari(id="pendulum/gone-v0", digest=here.digest)
     with pytest.raises(
-        RlexpError, match=f"{here.digest[:12]}.*is not on this machine: put it into"
+        RlexpError, match=f"{str(here.digest)[:12]}.*is not on this machine: put it into"
     ):
         gone.check_content()
 

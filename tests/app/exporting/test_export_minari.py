@@ -39,10 +39,10 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "datasets"
 
 
-def exported(folder: Path, *, output: str | None = ID, **options: object) -> ExportedFiles:
+def exported(folder: Path, **options: object) -> ExportedFiles:
     """The dataset of the runs of the experiment `tiny`."""
     request = ExportRequest(
-        **{"format": "minari", "targets": ("tiny",), "output": output, "episodes": 3, **options}  # type: ignore[arg-type]
+        **{"format": "minari", "targets": ("tiny",), "output": ID, "episodes": 3, **options}  # type: ignore[arg-type]
     )
     return export(request, study(folder))
 
