@@ -207,10 +207,10 @@ def best(request: BestRequest, workspace: Workspace) -> BestTrialOfSweep:
     scores, optimism, improvement = _assessed(trial, sweep, context)
     text = content = None
     if request.form is not None or target is not None:
-        composition = _words(trial, sweep, request, workspace)
+        config = _words(trial, sweep, request, workspace)
         origin = [*_origin_lines(trial, sweep, scores, named=request.trial is not None)]
-        content = _benchmark(composition, origin) if target is not None else None
-        text = None if request.form is None else _text(request.form, trial, composition, origin)
+        content = _benchmark(config, origin) if target is not None else None
+        text = None if request.form is None else _text(request.form, trial, config, origin)
     if target is not None and content is not None:
         _save(target, content)
     return BestTrialOfSweep(
@@ -401,18 +401,14 @@ def _words(
         *workspace.permission,
     )
     check_imports(trial.configurations, workspace.allowed, command)
-    composition = as_ordinary(trial).words(workspace)
+    config = as_ordinary(trial).words(workspace)
     searched = {
         row.parameter: row.value
         for row in _parameters(trial, sweep)
-        if row.value is not None and _is_setting(row.parameter, composition)
+        if row.value is not None and _is_setting(row.parameter, config)
     }
-    composition = composition.with_settings(searched)
-    return (
-        composition
-        if trial.selection is not None
-        else composition.with_settings({ROOT: trial.root + 1})
-    )
+    config = config.with_settings(searched)
+    return config if trial.selection is not None else config.with_settings({ROOT: trial.root + 1})
 
 
 def _option(request: BestRequest) -> list[str]:
@@ -420,40 +416,40 @@ def _option(request: BestRequest) -> list[str]:
     return [] if request.trial is None else ["--trial", str(request.trial)]
 
 
-def _is_setting(key: str, composition: ConfigurationWords) -> bool:
+def _is_setting(key: str, config: ConfigurationWords) -> bool:
     """Whether a searched parameter is a setting, and neither a switch nor the choice of an option."""
-    return "." in key and key.partition(".")[0] in composition.options
+    return "." in key and key.partition(".")[0] in config.options
 
 
 def _text(
-    form: BestFormat, trial: ChosenTrial, composition: ConfigurationWords, origin: Sequence[str]
+    form: BestFormat, trial: ChosenTrial, config: ConfigurationWords, origin: Sequence[str]
 ) -> str:
     """The hyperparameters in a form, with a line feed at the end."""
     match form:
         case BestFormat.YAML:
-            return _benchmark(composition, origin)
+            return _benchmark(config, origin)
         case BestFormat.ARGS:
-            return shlex.join(composition.overrides()) + "\n"
+            return shlex.join(config.overrides()) + "\n"
         case BestFormat.JSON:
-            chosen = {g: list(n) if len(n) > 1 else n[0] for g, n in composition.options.items()}
-            document = {"options": chosen, "settings": dict(composition.settings)}
+            chosen = {g: list(n) if len(n) > 1 else n[0] for g, n in config.options.items()}
+            document = {"options": chosen, "settings": dict(config.settings)}
             return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
         case BestFormat.RL_ZOO:
-            return _zoo(trial, composition, origin)
+            return _zoo(trial, config, origin)
 
 
-def _benchmark(composition: ConfigurationWords, origin: Sequence[str]) -> str:
+def _benchmark(config: ConfigurationWords, origin: Sequence[str]) -> str:
     """The content of a file of the group `benchmark`."""
     defaults = [
         {f"override /{group}": list(names) if group in MANY else names[0]}
-        for group, names in composition.options.items()
+        for group, names in config.options.items()
     ]
-    content = {"defaults": defaults, **nested_sections(composition.settings)}
+    content = {"defaults": defaults, **nested_sections(config.settings)}
     comments = "\n".join([PACKAGE, *origin])
     return matrix_text(content, comments)
 
 
-def _zoo(trial: ChosenTrial, composition: ConfigurationWords, origin: Sequence[str]) -> str:
+def _zoo(trial: ChosenTrial, config: ConfigurationWords, origin: Sequence[str]) -> str:
     """An entry of a file of rl-baselines3-zoo.
 
     Raises:
@@ -461,9 +457,7 @@ def _zoo(trial: ChosenTrial, composition: ConfigurationWords, origin: Sequence[s
     """
     configuration = trial.configuration
     explicit = {
-        key.removeprefix("algorithm.")
-        for key in composition.settings
-        if key.startswith("algorithm.")
+        key.removeprefix("algorithm.") for key in config.settings if key.startswith("algorithm.")
     }
     entry, troubles = zoo_entry(
         configuration.agent,
