@@ -17,7 +17,9 @@ import pytest
 from rlexp import api
 from rlexp.app.commands.setup.recipe import install_recipe
 from rlexp.app.commands.train.run import RunOutcome
+from rlexp.app.execution.scripts.recipe_environments import RecipeEnvironment
 from rlexp.app.workspace import Workspace
+from rlexp.config.option_lookup import read_option
 
 pytestmark = [
     pytest.mark.skipif(
@@ -132,6 +134,25 @@ def test_a_killed_recipe_ends_with_the_same_numbers(
     (whole,) = tmp_path.glob("runs/whole/*/attempts/1/results.jsonl")
     (killed,) = tmp_path.glob("runs/killed/*/attempts/2/results.jsonl")
     assert whole.read_text().splitlines()[-1] == killed.read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name.startswith("d3rlpy")])
+def test_updates_are_those_of_d3rlpy(recipe: str, tmp_path: Path) -> None:
+    """On the same transitions, losses and actions equal those of the library with the same settings."""
+    record_pendulum(tmp_path / "recorded")
+    workspace = Workspace.here()
+    install_recipe(recipe, workspace)
+    part = read_option("algorithm", f"recipe/{recipe}", workspace.folder)
+    settings = {**part["settings"], "layers": [16, 16], "batch_size": 32}
+    done = subprocess.run(
+        [
+            str(RecipeEnvironment(recipe, part["requirements"]).python),
+            str(Path(__file__).with_name("d3rlpy_updates.py")),
+            *(str(tmp_path / "recorded" / "data"), json.dumps(settings)),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr[-2000:]
 
 
 def record_pendulum(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from rlexp.algorithms.external import RECIPES_PLACEHOLDER, uses_placeholder
@@ -27,6 +26,11 @@ REPORTS = {
 """What an evaluation of a recipe is, by the value of `algorithm.reports`."""
 NEEDED = {"components": RETURN_OF, "front": REFERENCE_POINT}
 """The setting of the environment that an evaluation of a recipe needs."""
+MEANINGS = {
+    RETURN_OF: "which of them is the return of the run (team, or the name of an agent)",
+    REFERENCE_POINT: "above which numbers its hypervolume is measured (a number for each objective)",
+}
+"""What a needed setting says."""
 VECTOR_DEFAULTS = {
     "frame_stack": 1,
     "normalise_observations": False,
@@ -72,10 +76,9 @@ def check_declarations(configuration: Configuration) -> None:
 
 def _check_choices(configuration: Configuration) -> None:
     """Refuse a setting of a recipe whose value is none of the allowed ones."""
-    parts = {"algorithm": configuration.algorithm, "environment": configuration.environment}
     choices: Mapping[str, Sequence[str]] = configuration.algorithm.get("choices") or {}
     for key, allowed in choices.items():
-        value = reduce(_setting, key.split("."), parts)
+        value = _setting(configuration, key)
         if value not in allowed:
             guess = did_you_mean(value, allowed) if isinstance(value, str) else ""
             raise ConfigError(
@@ -85,9 +88,12 @@ def _check_choices(configuration: Configuration) -> None:
             )
 
 
-def _setting(part: Any, name: str) -> Any:
-    """A setting of a part of the configuration; None without it."""
-    return part.get(name) if isinstance(part, Mapping) else None
+def _setting(configuration: Configuration, key: str) -> Any:
+    """A setting of the algorithm or the environment by its dotted key; None without it."""
+    part: Any = {"algorithm": configuration.algorithm, "environment": configuration.environment}
+    for name in key.split("."):
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return part
 
 
 def _shown(value: Any) -> str:
@@ -121,16 +127,10 @@ def _check_reports(configuration: Configuration) -> None:
             )
     if needed is not None and environment.get(needed) is None:
         raise ConfigError(
-            f"{said}, and environment.{needed} does not say {_MEANINGS[needed]}: "
+            f"{said}, and environment.{needed} does not say {MEANINGS[needed]}: "
             f"{_declaration(configuration, needed)}",
             key=f"environment.{needed}",
         )
-
-
-_MEANINGS = {
-    RETURN_OF: "which of them is the return of the run (team, or the name of an agent)",
-    REFERENCE_POINT: "above which numbers its hypervolume is measured (a number for each objective)",
-}
 
 
 def _declaration(configuration: Configuration, name: str) -> str:
