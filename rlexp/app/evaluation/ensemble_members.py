@@ -1,5 +1,6 @@
 """Finds the runs of an ensemble: the completed test runs of one configuration."""
 
+import shlex
 from dataclasses import dataclass
 
 from rlexp.app.workspace import Workspace
@@ -8,7 +9,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.records.run import State
 from rlexp.store.layout import RunPaths
 from rlexp.store.runs import read_experiment, read_run
-from rlexp.text import join_first_names
+from rlexp.text import format_count, join_first_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,9 @@ def members_of(name: str, workspace: Workspace) -> EnsembleMembers:
         raise RecordError(
             f"{name} is one run, and an ensemble needs several: rlexp evaluate {experiment} --ensemble"
         )
-    configurations = read_experiment(match).configurations
-    if len(configurations) > 1:
-        labels = [f"{c.label} on {c.task}" for c in configurations]
+    definition = read_experiment(match)
+    if len(definition.configurations) > 1:
+        labels = [f"{c.label} on {c.task}" for c in definition.configurations]
         raise RecordError(
             f"{match.name} has {len(labels)} configurations ({join_first_names(labels)}), and an "
             "ensemble is made of runs of one: give each an experiment of its own"
@@ -46,8 +47,13 @@ def members_of(name: str, workspace: Workspace) -> EnsembleMembers:
         if record.state is State.COMPLETED and record.spec.phase is Phase.TEST
     ]
     if len(completed) < 2:
+        planned = sum(1 for _ in definition.specs(Phase.TEST))
+        unfinished = planned > len(found) or any(record.may_run() for record, _ in found)
+        # `rlexp show` names the command that adds seeds, or that repeats failed runs.
+        command = shlex.join(["rlexp", "resume" if unfinished else "show", match.name])
+        why = "to continue its runs" if unfinished else "to see how to add runs"
         raise RecordError(
-            f"{match.name} has {len(completed)} completed test runs, and an ensemble needs two: "
-            f"rlexp resume {match.name}"
+            f"{match.name} has {format_count(len(completed), 'completed test run')}, and an ensemble "
+            f"needs two; {why}: {command}"
         )
     return EnsembleMembers(match.name, [run for _, run in sorted(completed, key=lambda p: p[0])])

@@ -1,5 +1,6 @@
 """`rlexp evaluate --ensemble` lets the test runs of an experiment act together."""
 
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,20 @@ def test_a_single_run_is_no_ensemble(folder: Path) -> None:
     printed = rlexp(folder, "evaluate", f"tiny/{run}", "--ensemble")
     assert printed.code != 0
     assert "rlexp evaluate tiny --ensemble" in " ".join(printed.err.split())
+
+
+def test_too_few_runs_lead_to_a_command_that_helps(folder: Path, tmp_path: Path) -> None:
+    """A planned run is continued; a finished experiment with one run leads to the command for more seeds."""
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+    first, second = sorted((tmp_path / "runs" / "tiny").glob("ppo-*"))
+    shutil.rmtree(second)
+    message = " ".join(rlexp(tmp_path, "evaluate", "tiny", "--ensemble").err.split())
+    assert message.endswith("needs two; to continue its runs: rlexp resume tiny")
+    definition = read_request(last_words(*WORDS, "seeds.test=1"), study(tmp_path)).experiment
+    shutil.rmtree(tmp_path / "runs" / "tiny")
+    write_experiment(study(tmp_path).layout.experiment("tiny"), definition)
+    shutil.copytree(folder / "runs" / "tiny" / first.name, tmp_path / "runs" / "tiny" / first.name)
+    message = " ".join(rlexp(tmp_path, "evaluate", "tiny", "--ensemble").err.split())
+    assert message.endswith(
+        "1 completed test run, and an ensemble needs two; to see how to add runs: rlexp show tiny"
+    )
