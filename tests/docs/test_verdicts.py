@@ -24,6 +24,8 @@ NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 COMMAND = re.compile(r"`(rlexp run [^`]+)`")
 WITH_A_GUIDE = {"jump_start", "snapshots", "warm_start"}
 """Benchmarks whose run ids include the policy of another run, which is not stored."""
+LOWER_IS_BETTER = {"teachers"}
+"""Benchmarks whose difference is by how much the first label is better, not by how much higher."""
 LARGEST = 10_000
 """Bytes that the stored file of a comparison may have."""
 
@@ -68,7 +70,8 @@ def test_differences_equal_those_of_the_stored_scores(name: str) -> None:
             float(metric(TaskScores.from_tasks([list(scores[pair[side]].values())])))
             for side in ("first", "second")
         )
-        assert first - second == pytest.approx(pair["difference"]["estimate"])
+        sign = -1 if name in LOWER_IS_BETTER else 1
+        assert sign * (first - second) == pytest.approx(pair["difference"]["estimate"])
         decided = pair["adjusted"] <= 1 - pair["difference"]["level"]
         if pair["verdict"] == "equivalent":
             assert not decided
