@@ -59,10 +59,11 @@ def test_every_teacher_has_a_row() -> None:
 
 @pytest.mark.parametrize("teacher", ["random", "alp_gmm", "mbtl", "success_rate"])
 def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
-    """The benchmark of a teacher tests each context once, and none is always held out."""
+    """The benchmark of a teacher tests each context once, and counts those below the bound of the page."""
     (composed,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
     root, parts = validate(composed.plain)
     context = parts.environment.components["context"]
     assert root.budget.final_episodes == len(context.test_contexts())
-    assert 1 == parts.environment.vector.count
+    catastrophe = parts.environment.components["catastrophe"]
+    assert f"A context is mastered where the return reaches {catastrophe.below:.0f}." in PAGE
     parts.environment.make()

@@ -276,3 +276,19 @@ def test_plans_say_what_never_acts_and_what_keeps_no_state(study: Workspace) -> 
     remarks = plan_remarks([one], [one.spec(Phase.TEST, 0, 0)], study)
     # One teacher for the run hears of the episodes of all its environments.
     assert not any("teacher" in remark for remark in remarks)
+
+
+@pytest.mark.parametrize(("steps", "acts"), [(64, False), (65, True)])
+def test_plans_say_that_level_replay_never_acts_within_one_rollout(
+    steps: int, acts: bool, study: Workspace
+) -> None:
+    """Levels have scores from the second rollout on: a run of one rollout plays new levels only."""
+    words = (
+        *("environment=taxi", "component=levels", "environment.name=levels", "teacher=plr"),
+        *("algorithm=ppo", "algorithm.n_steps=16", "environment.vector.count=4"),
+        f"budget.steps={steps}",
+    )
+    configuration, _ = composed(study, *words)
+    remarks = plan_remarks([configuration], [configuration.spec(Phase.TEST, 0, 0)], study)
+    expected = "component teacher never acts: it begins after 64 steps, and there are 64"
+    assert remarks == (() if acts else (expected,))

@@ -178,11 +178,20 @@ def _remarks(configuration: Configuration, workspace: Workspace) -> Iterator[str
         # One teacher for the run counts the steps of all environments.
         own_steps = steps if getattr(component, "shared", False) else steps // count
         yield from _never(f"component {name}", component, own_steps)
+        if getattr(component, NEEDS_VALUES, False):
+            # Scores come from rollouts, so the first rollout has none.
+            rollout = configuration.algorithm.get("n_steps", 0) * count
+            yield from _never_after(f"component {name}", rollout, steps)
 
 
 def _never(what: str, part: Any, steps: int) -> Iterator[str]:
     """That a part never acts, if it begins after all steps."""
     first = part.acts_from() if hasattr(part, "acts_from") else 0
+    yield from _never_after(what, first, steps)
+
+
+def _never_after(what: str, first: int, steps: int) -> Iterator[str]:
+    """That a part which begins after `first` steps never acts, if there are no more steps."""
     if first >= steps:
         yield f"{what} never acts: it begins after {first:,} steps, and there are {steps:,}"
 
