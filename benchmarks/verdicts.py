@@ -92,12 +92,9 @@ def cell(cell_of_page: Mapping[str, Any], records: Records) -> dict[str, Any]:
         for name, values in (run.final.measures or {}).items():
             if not name.startswith(CONTEXT):
                 measures.setdefault(name, []).append(round(fmean(values), 4))
-    taken = {str(run.spec.seed): run.step for run in runs}
     return {
         **cell_of_page,
         "runs": {str(run.spec.seed): run.spec.id for run in runs},
-        # Steps are those of the budget, except where budget.stop_at has ended trainings.
-        **({"taken": taken} if any(s < cell_of_page["steps"] for s in taken.values()) else {}),
         **({"measures": measures} if measures else {}),
     }
 
