@@ -7,6 +7,7 @@ or an action differs.
 import json
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import d3rlpy
 import numpy as np
@@ -50,13 +51,14 @@ class Every:
         return np.arange(count)
 
 
-batch = recorded.draw(len(transitions), Every())
+every: Any = Every()
+batch = recorded.draw(len(transitions), every)
 for name in ("observations", "actions", "rewards", "next_observations", "next_actions"):
     expected = np.array([getattr(t, name.removesuffix("s")) for t in transitions])
     assert np.array_equal(expected, getattr(batch, name)), name
 assert np.array_equal([t.terminal for t in transitions], batch.terminals[:, 0])
 
-run = SimpleNamespace(
+run: Any = SimpleNamespace(
     seed=3, steps=UPDATES, settings=settings, configuration={"compute": {"device": "cpu"}}
 )
 learner = recipe.untrained(run, recorded)
@@ -86,7 +88,7 @@ bare = getattr(d3rlpy.algos, f"{settings['algorithm']}Config")(
 ).create("cpu:0")
 bare.build_with_dataset(dataset)
 
-losses = []
+losses: list[list[Any]] = []
 for updated in (learner, bare):
     generator = np.random.default_rng(0)
     torch.manual_seed(5)
