@@ -30,7 +30,7 @@ class BitFlipping(gymnasium.Env[Observation, np.int64]):
         """
         self.action_space = Discrete(bits)
         names = ("observation", "achieved_goal", "desired_goal")
-        self.observation_space = Dict({name: MultiBinary(bits) for name in names})
+        self.observation_space: Dict[Any] = Dict({name: MultiBinary(bits) for name in names})
         self._bits = self._goal = np.zeros(bits, dtype=np.int8)
 
     def reset(
