@@ -15,7 +15,7 @@ Bits = NDArray[np.int8]
 Observation = dict[str, Bits]
 
 
-class BitFlipping(gymnasium.Env[Observation, np.int64]):
+class BitFlipping(gymnasium.Env[Any, Any]):
     """Each action flips one bit; the reward is -1 for each step until all bits are those of the goal.
 
     Bits and goal are drawn uniformly for each episode. `info["is_success"]` says whether the goal is
@@ -30,7 +30,7 @@ class BitFlipping(gymnasium.Env[Observation, np.int64]):
         """
         self.action_space = Discrete(bits)
         names = ("observation", "achieved_goal", "desired_goal")
-        self.observation_space: Dict[Any] = Dict({name: MultiBinary(bits) for name in names})
+        self.observation_space = Dict({name: MultiBinary(bits) for name in names})
         self._bits = self._goal = np.zeros(bits, dtype=np.int8)
 
     def reset(
@@ -55,7 +55,8 @@ class BitFlipping(gymnasium.Env[Observation, np.int64]):
     ) -> NDArray[np.float32]:
         """Return 0 where both are equal, otherwise -1 (goals of shape (…, bits), rewards of (…))."""
         del info
-        return -np.any(achieved_goal != desired_goal, axis=-1).astype(np.float32)
+        differs: NDArray[np.bool_] = np.any(achieved_goal != desired_goal, axis=-1)
+        return -differs.astype(np.float32)
 
     def _observation(self) -> Observation:
         return {
@@ -66,5 +67,8 @@ class BitFlipping(gymnasium.Env[Observation, np.int64]):
 
 
 gymnasium.register(
-    "BitFlipping-v0", entry_point=BitFlipping, max_episode_steps=10, kwargs={"bits": 10}
+    "BitFlipping-v0",
+    entry_point="rlexp.environments.bit_flipping:BitFlipping",
+    max_episode_steps=10,
+    kwargs={"bits": 10},
 )
