@@ -14,7 +14,7 @@ import gymnasium as gym
 from annotated_types import Interval
 
 from rlexp.components.constraints import Constraint, check_entries, violations
-from rlexp.environments import MEASURES, STEP_REWARD, Stage
+from rlexp.environments import MEASURES, REWARD_SUM, Stage
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import Identity
 from rlexp.protocol.measures import CATASTROPHE, DeclaredMeasure
@@ -87,11 +87,14 @@ class JudgedEnvironment(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step, and judge the episode at its end."""
+        # Wrappers of the task may change rewards, by which its return is not changed. A wrapper outside
+        # may step several times before the sum of the task's rewards is read and begins again.
+        summed = self.env.has_wrapper_attr(REWARD_SUM)
+        before = self.env.get_wrapper_attr(REWARD_SUM) if summed else 0.0
         result = self.env.step(action)
         observation, reward, terminated, truncated, info = result
-        # Wrappers of the task may change rewards, by which its return is not changed.
-        if self.env.has_wrapper_attr(STEP_REWARD):
-            reward = self.env.get_wrapper_attr(STEP_REWARD)
+        if summed:
+            reward = self.env.get_wrapper_attr(REWARD_SUM) - before
         self._rewards.append(float(reward))
         step_violations = violations(self._constraints, observation, action, info)
         self._violated = self._violated or any(step_violations.values())

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 MEASURES = "measures"
 """Key of the info dictionary: at the end of an episode, it holds one number for each measure."""
-STEP_REWARD = "since_last_look"
-"""Attribute of the innermost wrapper of a training or evaluation: the task's own reward of a step."""
+REWARD_SUM = "since_last_look"
+"""Attribute of the innermost wrapper: the sum of the task's rewards since the outermost wrapper read it."""
 
 
 class Stage(StrEnum):
