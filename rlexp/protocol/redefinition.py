@@ -1,7 +1,7 @@
 """Differences between a requested experiment and the existing experiment of the same name."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlexp.protocol.experiment import Configuration, Experiment
@@ -21,6 +21,8 @@ Defined = tuple[Configuration, dict[str, Any]]
 
 KEY = re.compile(r"[\w.]+")
 """A path that can be typed on the command line."""
+NO_SETTING = re.compile(r"(^|\.)(plug_in|order_of_\w+)(\.|$)|^sweep\.|^[^.]+$")
+"""Paths of a definition that no word of the command line sets to null."""
 
 
 def redefinition(existing: Experiment, requested: Experiment) -> list[str]:
@@ -103,7 +105,12 @@ def _line(difference: LeafDifference) -> str:
     existing, requested = (_value(value) for value in (difference.first, difference.second))
     line = f"{difference.path}: existing {existing}, requested {requested}"
     # Settings that began to exist after the experiment have other defaults than it.
-    keeps = difference.first is None and KEY.fullmatch(difference.path)
+    keeps = (
+        difference.first is None
+        and not isinstance(difference.second, Mapping)
+        and KEY.fullmatch(difference.path)
+        and not NO_SETTING.search(difference.path)
+    )
     return f"{line}; {difference.path}=null keeps the existing one" if keeps else line
 
 

@@ -50,6 +50,18 @@ def test_a_setting_that_was_absent_names_the_word_that_keeps_it() -> None:
     )
 
 
+def test_a_group_that_was_absent_names_no_word() -> None:
+    """No word of the command line sets a group, or what rlexp itself adds to it, to null."""
+    base = configuration("ppo")
+    for newer in (
+        replace(base, callback={"resets": {"every": 10}}),
+        replace(base, environment={**base.environment, "order_of_components": ["levels"]}),
+    ):
+        (line,) = redefinition(experiment(base), experiment(newer))
+        assert "existing not set" in line
+        assert "null" not in line
+
+
 def test_a_difference_on_a_task_names_both() -> None:
     """With several tasks, a difference names its label and its task."""
     tasks = ("CartPole-v1", "Acrobot-v1")
