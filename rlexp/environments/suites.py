@@ -126,7 +126,7 @@ def installation_conflict(suite: Suite) -> str:
 
 def install_hint(suite: Suite) -> str:
     """Return the command that installs the suite, behind any conflict that it would cause here."""
-    command = install_command(suite.extra)
     if reason := installation_conflict(suite):
-        return f"it needs a virtual environment of its own, because {reason}; in there, type: {command}"
-    return command
+        # The command of this installation would install into the environment with the conflict.
+        return f"{reason}; in a new virtual environment, type: pip install 'rlexp[{suite.extra}]'"
+    return install_command(suite.extra)

@@ -115,8 +115,8 @@ def test_a_conflicting_suite_says_why() -> None:
     }
     for extra, reason in reasons.items():
         assert (
-            f"it needs a virtual environment of its own, because {reason}; in there, type: "
-            f"pip install 'rlexp[{extra}]'" == install_hint(EXTRAS[extra])
+            f"{reason}; in a new virtual environment, type: pip install 'rlexp[{extra}]'"
+            == install_hint(EXTRAS[extra])
         )
 
 

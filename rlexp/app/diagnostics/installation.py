@@ -14,9 +14,12 @@ from packaging.version import InvalidVersion
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
 from rlexp.app.diagnostics.shortcuts import check_shortcuts
 from rlexp.environments.suites import SUITES, installation_conflict, is_installed
+from rlexp.installation_way import install_command
 from rlexp.store.provenance import packages
 from rlexp.text import join_names
 
+LARGE_OR_RARE = {"compiled", "gbrl", "ray"}
+"""Extras that `all` leaves out: two large ones, and one with wheels for few platforms."""
 NOT_FOR_USERS = {"all", "dev", "docs"}
 """Extras that hold all others, or that only contributors need."""
 
@@ -206,8 +209,11 @@ def check_extras(required: list[Requirement], installed: Mapping[str, str]) -> F
         suite.extra: reason for suite in SUITES if (reason := installation_conflict(suite))
     }
     summary = f"installed: {', '.join(present) or 'none'}"
-    if installable := [name for name in absent if name not in obstacles]:
-        summary += f"; not installed: {', '.join(installable)} (pip install 'rlexp[{','.join(installable)}]')"
+    if installable := [n for n in absent if n not in obstacles and n not in LARGE_OR_RARE]:
+        command = install_command(",".join(installable))
+        summary += f"; not installed: {', '.join(installable)} ({command})"
+    if others := [name for name in absent if name in LARGE_OR_RARE]:
+        summary += f"; not installed, and large or for few platforms: {', '.join(others)}"
     if apart := [f"{name} ({obstacles[name]})" for name in absent if name in obstacles]:
         summary += f"; only in a separate virtual environment: {', '.join(apart)}"
     return ok("extras", summary)

@@ -315,12 +315,23 @@ def test_versions_are_compared_with_the_required_ranges() -> None:
 
 def test_every_extra_for_users_is_installed_or_offered() -> None:
     """Doctor names each extra of rlexp, with the command that installs those that are missing."""
-    texts = ("numpy>=2", "gbrl>=1; extra=='gbrl'", "mcp>=2; extra=='mcp'", "ruff; extra=='dev'")
+    texts = (
+        *(
+            "numpy>=2",
+            "gbrl>=1; extra=='gbrl'",
+            "wandb>=1; extra=='wandb'",
+            "mcp>=2; extra=='mcp'",
+        ),
+        "ruff; extra=='dev'",
+    )
     required = [Requirement(text) for text in texts]
     detail = check_extras(required, {"numpy": "2.0", "mcp": "2.3"}).detail
     present, _, absent = detail.partition("; not installed: ")
     assert "mcp" in present.replace(",", "").split()
-    assert re.search(r"\(pip install 'rlexp\[(.+,)?gbrl(,.+)?\]'\)", absent)
+    installable, _, others = absent.partition("; not installed, and large or for few platforms: ")
+    assert re.search(r"\(pip install .*'rlexp\[(.+,)?wandb(,.+)?\]'\)", installable)
+    assert "gbrl" not in installable
+    assert "gbrl" in others
     assert "dev" not in detail
     (extras,) = (f for f in check_installation() if f.check == "extras")
     for extra in metadata("rlexp").get_all("Provides-Extra", []):
