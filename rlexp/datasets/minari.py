@@ -74,7 +74,8 @@ class Minari:
                 raise
             self._check_scores()
             return
-        declared = files.reference
+        # A recorded run keeps the scores that it recorded, whatever the metadata declares now.
+        declared = files.reference if self.digest is None else {}
         taken = {
             "digest": self.digest or files.digest,
             "random_score": declared.get("minimum") if self.random_score is None else None,
@@ -93,9 +94,12 @@ class Minari:
         """
         scores = [score for score in (self.random_score, self.expert_score) if score is not None]
         if not all(map(isfinite, scores)) or (len(scores) == 2 and not scores[0] < scores[1]):
+            named = {"random_score": self.random_score, "expert_score": self.expert_score}
+            given = [
+                f"dataset.{name}={score}" for name, score in named.items() if score is not None
+            ]
             raise ConfigError(
-                f"dataset.random_score={self.random_score} and dataset.expert_score={self.expert_score} "
-                "must be finite numbers, the first one below the second one",
+                f"{' and '.join(given)} must be finite, and random_score must be below expert_score",
                 key="dataset.random_score",
             )
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from rlexp.datasets.minari_files import DATA, default_root
 from rlexp.datasets.recorded import Episode
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, RlexpError
 from rlexp.installation_way import install_command
 
 
@@ -100,11 +100,26 @@ def write_dataset(
             for each in episodes
         )
         temporary.rename(folder)
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written: {error}") from error
+    except RlexpError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(f"{folder} cannot be written: {reason}") from error
     finally:
         with suppress(OSError):
             rmtree(temporary)
+        _remove_empty(folder.parent)
+
+
+def _remove_empty(group: Path) -> None:
+    """Remove the folders of a group that hold no dataset."""
+    for folder in (group, *group.parents):
+        if folder == default_root().absolute():
+            return
+        try:
+            folder.rmdir()
+        except OSError:  # It holds something.
+            return
 
 
 def _check_storable(environment: Any) -> None:

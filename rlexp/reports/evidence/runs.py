@@ -423,11 +423,22 @@ class Evidence:
     def dataset_anchors(self, task: str) -> tuple[float, float] | None:
         """The returns of a random policy and of an expert that the datasets of a task declare.
 
-        None where no dataset declares them, and where two datasets declare different ones.
+        None where no dataset declares them, where two datasets declare different ones, and where runs on
+        another task begin with the same dataset, which was recorded on one of them.
         """
-        cells = (cell.members[0].configuration for cell in self.of_task(task))
-        pairs = {c.dataset_anchors for c in cells} - {None}
-        return pairs.pop() if len(pairs) == 1 else None
+        pairs = {c.dataset_anchors for c in self._configurations(task)} - {None}
+        elsewhere = {d for other in self.tasks if other != task for d in self._datasets(other)}
+        if len(pairs) != 1 or elsewhere & self._datasets(task):
+            return None
+        return pairs.pop()
+
+    def _configurations(self, task: str) -> list[Configuration]:
+        return [cell.members[0].configuration for cell in self.of_task(task)]
+
+    def _datasets(self, task: str) -> set[str]:
+        """The digests of the datasets with which runs on a task begin."""
+        datasets = (c.dataset for c in self._configurations(task))
+        return {str(d["digest"]) for d in datasets if d is not None and d.get("digest")}
 
     def quantity(self, task: str) -> str:
         """What the scores on a task are made of: `return`, a measure, or an imported metric."""

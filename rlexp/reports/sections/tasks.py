@@ -212,7 +212,7 @@ def _dataset_scores(
                 TableColumn(title="label", label=True),
                 TableColumn(title="random (becomes 0)", digits=1),
                 TableColumn(title="expert (becomes 100)", digits=1),
-                TableColumn(title="normalised score", digits=1),
+                TableColumn(title="D4RL score", digits=1),
                 TableColumn(title="n"),
             ),
             rows=tuple(rows),
