@@ -24,12 +24,17 @@ from rlexp.trainer import TEAM, Trainer
 
 OF_TRAINING = ("algorithm", "layers")
 """Settings that are not those of BenchMARL's experiment."""
+GIVEN = {
+    *("sampling_device", "train_device", "buffer_device", "evaluation", "create_json", "loggers"),
+    *("evaluation_episodes", "collect_with_grad", "max_n_frames", "save_folder"),
+}
+"""Settings of the experiment that this script gives itself."""
 
 
 def experiment_of(run: Trainer) -> Experiment:
     """The untrained experiment of BenchMARL."""
     config = ExperimentConfig.get_from_yaml()
-    run.check_settings([*OF_TRAINING, *vars(config)])
+    run.check_settings({*OF_TRAINING, *vars(config)} - GIVEN)
     for name, value in run.settings.items():
         if name not in OF_TRAINING:
             setattr(config, name, value)

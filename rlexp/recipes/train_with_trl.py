@@ -33,6 +33,11 @@ from rlexp.trainer import Trainer
 METHODS = {"rloo": (RLOOTrainer, RLOOConfig), "grpo": (GRPOTrainer, GRPOConfig)}
 OF_TRAINING = ("algorithm", "letters", "width", "layers", "checkpoint_every")
 """Settings that are not arguments of the method's configuration."""
+GIVEN = {
+    *("output_dir", "seed", "max_steps", "lr_scheduler_type", "logging_steps", "save_strategy"),
+    *("report_to", "shuffle_dataset", "disable_tqdm", "use_cpu"),
+}
+"""Arguments of the configuration that this script gives itself."""
 PADDING, END = "<pad>", "<end>"
 WITHOUT_END = 10**9
 """Updates after which a training would end that its tokens do not end."""
@@ -143,7 +148,7 @@ def main() -> None:
     """Train and evaluate the run."""
     run = Trainer.of_run()
     kind, configuration = METHODS[run.settings["algorithm"]]
-    run.check_settings([*OF_TRAINING, *(field.name for field in fields(configuration))])
+    run.check_settings({*OF_TRAINING, *(field.name for field in fields(configuration))} - GIVEN)
     saved = run.restored()
     tokenizer = tokenizer_of(run.settings["letters"])
     callback = TokenCallback(run, tokenizer, saved.step if saved else 0)

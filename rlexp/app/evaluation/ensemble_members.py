@@ -40,15 +40,12 @@ def members_of(name: str, workspace: Workspace) -> EnsembleMembers:
             f"{match.name} has {len(labels)} configurations ({join_first_names(labels)}), and an "
             "ensemble is made of runs of one: give each an experiment of its own"
         )
-    found = [(read_run(run).record, run) for run in match.runs()]
-    completed = [
-        (record.spec.seed, run)
-        for record, run in found
-        if record.state is State.COMPLETED and record.spec.phase is Phase.TEST
-    ]
+    records = [(read_run(run).record, run) for run in match.runs()]
+    tests = [(record, run) for record, run in records if record.spec.phase is Phase.TEST]
+    completed = [(r.spec.seed, run) for r, run in tests if r.state is State.COMPLETED]
     if len(completed) < 2:
         planned = sum(1 for _ in definition.specs(Phase.TEST))
-        unfinished = planned > len(found) or any(record.may_run() for record, _ in found)
+        unfinished = planned > len(tests) or any(record.may_run() for record, _ in tests)
         # `rlexp show` names the command that adds seeds, or that repeats failed runs.
         command = shlex.join(["rlexp", "resume" if unfinished else "show", match.name])
         why = "to continue its runs" if unfinished else "to see how to add runs"

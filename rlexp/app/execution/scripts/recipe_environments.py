@@ -100,15 +100,15 @@ class RecipeEnvironment:
         names = [NAME_OF_PACKAGE.match(r) for r in self.requirements if "/" not in r]
         try:
             subprocess.run(
-                [self.python, "-c", EXAMINE, *(found[0] for found in names if found)],
+                [self.python, "-c", EXAMINE, *(name[0] for name in names if name)],
                 capture_output=True, check=True, timeout=LONGEST_ANSWER, env=clean_variables(),
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             raise ConfigError(
                 f"the virtual environment of {self.name or 'these requirements'} is broken "
-                f"({self.folder}): {f'{command} --again' if self.name else UNNAMED + ' --again'}",
+                f"({self.folder}): {command if self.name else UNNAMED} --again",
                 code="missing_package",
-                command=f"{command} --again",
+                command=f"{command} --again" if self.name else "rlexp recipe",
             ) from error
 
     def install(self, *, again: bool = False) -> None:
