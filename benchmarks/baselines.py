@@ -112,7 +112,7 @@ def trained_in(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list
     records = load(folder)
     runs = completed(records)
     cells = [cell for cell in cells_of(folder, records) if cell["scores"]]
-    ended = max(record.ended for _, _, record in runs if record.ended is not None)
+    ended = max((r.ended for _, _, r in runs if r.ended is not None), default=0.0)
     source = {
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         **provenance(folder),
@@ -123,6 +123,8 @@ def trained_in(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list
 
 def stored_before(name: str, trained: Container[tuple[str, str]]) -> tuple[Cells, Cells, Episodes]:
     """What is stored of the cells that were not trained again: sources, cells and episodes."""
+    if not (KEPT / f"{name}.json").exists():
+        return [], [], []
     document = json.loads((KEPT / f"{name}.json").read_text())
     sources = [
         {**source, "cells": [cell for cell in source["cells"] if tuple(cell) not in trained]}
@@ -149,9 +151,12 @@ def main() -> None:
     parser.add_argument("experiments", type=Path, nargs="+", help="runs/NAME")
     arguments = parser.parse_args()
     name: str = arguments.benchmark
+    KEPT.mkdir(exist_ok=True)
     sources, cells, episodes = [], [], []
     for folder in arguments.experiments:
         source, of_folder, rows = trained_in(folder.absolute())
+        if not of_folder:
+            parser.error(f"{folder} holds no score")
         sources.append(source)
         cells += of_folder
         episodes += rows

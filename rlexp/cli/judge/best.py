@@ -1,6 +1,5 @@
 """`rlexp best`: shows the best trial of a sweep, or writes its hyperparameters for reuse."""
 
-import re
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 LONGEST_RANGE = 48
 """Characters of a range in a table, at most, where its values can be left out."""
-VALUE = re.compile(r"(?:\[[^\]]*\]|[^,\[])+(?:, )?")
-"""A value of a list with the comma behind it."""
 
 
 def best(
@@ -162,12 +159,23 @@ def short_range(text: str) -> str:
     """
     if len(text) <= LONGEST_RANGE:
         return text
-    # A comma between brackets belongs to a value, such as the layers of a network.
-    values = VALUE.findall(text)
+    values = list(_values(text))
     first = next(n for n, end in enumerate(accumulate(map(len, values)), 1) if end > LONGEST_RANGE)
     kept = max(first - 1, 1)
     others = len(values) - kept
     return f"{''.join(values[:kept]).rstrip(', ')} and {others} more" if others else text
+
+
+def _values(text: str) -> "Iterator[str]":
+    """The values of a list, each with the comma behind it."""
+    # A comma between brackets belongs to a value, such as the layers of a network.
+    depth = start = 0
+    for position, sign in enumerate(text):
+        depth += (sign in "[{") - (sign in "]}")
+        if depth == 0 and text.startswith(", ", position):
+            yield text[start : position + 2]
+            start = position + 2
+    yield text[start:]
 
 
 def _exact(value: object) -> str | None:

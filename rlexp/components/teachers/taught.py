@@ -20,7 +20,7 @@ METHODS = {"context": ("plan_next", "as_trained"), "level": ("plan_level", "as_l
 LACKING = {
     "context": "a teacher needs an environment that declares contexts, as "
     "environment=cartpole_contexts does: choose such a one, or teacher=none",
-    "level": "teacher=plr needs an environment with levels: choose component=levels, or "
+    "level": "a teacher of levels needs an environment with levels: choose component=levels, or "
     "environment=minigrid_four_rooms_levels, or teacher=none",
 }
 """The refusals of environments that declare no tasks of a kind."""
@@ -48,7 +48,6 @@ def taught(
             None is for a teacher whose proposals depend on its generator alone. A killed run is
             continued with such a teacher, and with one whose attribute `shared` is true, which is
             one for all environments; with any other it is started from scratch.
-
         of: What the teacher chooses; a teacher of levels is one for all environments.
 
     Raises:

@@ -122,6 +122,15 @@ def test_the_scores_are_one_table(stored: StoredSweep) -> None:
         ),
         (f"one of {'a' * 60}, b", f"one of {'a' * 60} and 1 more"),
         ("a" * 60, "a" * 60),
+        ("one of " + "a," * 40, "one of " + "a," * 40),
+        (
+            "one of [[64, 64], [32, 32]], [[256, 256], [128, 128]], [[400, 300], [200, 100]]",
+            "one of [[64, 64], [32, 32]] and 2 more",
+        ),
+        (
+            "one of {shape: linear, initial: 0.001}, {shape: constant, initial: 0.01}, 0.1",
+            "one of {shape: linear, initial: 0.001} and 2 more",
+        ),
     ],
 )
 def test_a_long_list_of_values_is_shortened(whole: str, shown: str) -> None:

@@ -220,7 +220,7 @@ def test_a_missing_parquet_package_is_a_one_line_error(
     """The error about a missing package has a command that installs it."""
     alpha(tmp_path)
     monkeypatch.setattr(parquet, "WRITERS", ("no_such_package",))
-    assert "pip install pyarrow" in refusal_of(tmp_path, "parquet", output="x.parquet")
+    assert "pip install 'rlexp[parquet]'" in refusal_of(tmp_path, "parquet", output="x.parquet")
 
 
 def test_tuning_scores_are_marked(tmp_path: Path) -> None:
