@@ -6,7 +6,8 @@ processes that it started, so that other programs disturb little. The first comm
 for a user who has compiled nothing, is measured apart.
 
 Writes `benchmarks/results/compiled_command.json`: `python benchmarks/compiled_command.py`, or with other
-sizes: `python benchmarks/compiled_command.py --seeds 8 --steps 100000 --trials 64`.
+sizes: `python benchmarks/compiled_command.py --seeds 8 --steps 100000 --trials 64`. With `--without-shortcuts`, `ppo` trains as
+Stable-Baselines3 does (`compute.lean=false`).
 """
 
 import argparse
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--sweep-seeds", type=int, default=5)
     parser.add_argument("--sweep-steps", type=int, default=20_480)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--without-shortcuts", action="store_true", help="of ppo")
     options = parser.parse_args()
     adopt_orphans()
     with tempfile.TemporaryDirectory() as temporary:
@@ -105,8 +107,10 @@ def main() -> None:
             seconds = {}
             for algorithm in ALGORITHMS:
                 count += 1
+                library = options.without_shortcuts and algorithm == "ppo"
+                further = ["compute.lean=false"] if library else []
                 seconds[algorithm] = processor_seconds(
-                    words[algorithm], folder / str(count), cache
+                    [*words[algorithm], *further], folder / str(count), cache
                 )
             print(seconds, flush=True)
             return seconds
