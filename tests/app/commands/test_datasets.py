@@ -151,7 +151,10 @@ def test_a_run_without_its_dataset_is_not_reproduced(tmp_path: Path, recorded: P
         (("replay=prior_data", "replay.source=dataset"), "add dataset=minari"),
         ((*DATA, "environment.vector.normalise_rewards=true"), "normalise_rewards=false"),
         ((*DATA, "environment=mountain_car_continuous"), "does not fit MountainCarContinuous-v0"),
-        ((*DATA, "dataset.random_score=2.0", "dataset.expert_score=1.0"), "the first one below"),
+        (
+            (*DATA, "dataset.random_score=2.0", "dataset.expert_score=1.0"),
+            "random_score must be below expert_score",
+        ),
         ((*DATA, *MIXED), ""),
         (DATA, ""),
     ],
