@@ -17,6 +17,10 @@ REWARD_SUM = "since_last_look"
 """Attribute of the innermost wrapper: the sum of the task's rewards since the outermost wrapper read it."""
 
 
+UNTRANSFORMED = {"normalise_observations": False, "normalise_rewards": False, "frame_stack": 1}
+"""Settings of a vector that change what a policy sees or learns from, with the values that change nothing."""
+
+
 class Stage(StrEnum):
     """The use of an environment: training, scoring, or scoring on the training distribution."""
 

@@ -7,6 +7,7 @@ from functools import partial
 from rlexp.app.reading.experiment_scan import run_mismatch
 from rlexp.app.reading.imported import refuse_imported_run
 from rlexp.app.workspace import Workspace
+from rlexp.environments import UNTRANSFORMED
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import PLUG_IN, Plain, identifying, short_name
@@ -22,8 +23,6 @@ from rlexp.store.policies import START_FROM, final_policy, keep_policy
 from rlexp.store.runs import read_run
 
 KEY = f"algorithm.{START_FROM}"
-SEEN = ("normalise_observations", "normalise_rewards", "frame_stack")
-"""Settings of a vector that change what a policy sees or learns from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ def check_settings(configuration: Configuration, trained: TrainedPolicy) -> None
     first = settings_at_stage(configuration.agent, 0)
     differences = leaf_differences(identifying(last), identifying(first))
     vectors = [part.get("vector", {}) for part in (spec.environment, configuration.environment)]
-    seen = leaf_differences(*({key: v.get(key) for key in SEEN} for v in vectors))
+    seen = leaf_differences(*({key: v.get(key) for key in UNTRANSFORMED} for v in vectors))
     texts = [f"agent.{d.path}: {d.first!r} there, {d.second!r} here" for d in differences]
     texts += [f"environment.vector.{d.path}: {d.first!r} there, {d.second!r} here" for d in seen]
     if texts:

@@ -1,10 +1,11 @@
-"""Checks of what training scripts have alone: units of their own, vectors of returns and fronts of policies."""
+"""Checks of settings that only training scripts have: units, vectors of returns and fronts of policies."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlexp.algorithms.external import RECIPES_PLACEHOLDER, uses_placeholder
+from rlexp.environments import UNTRANSFORMED
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import Plain
@@ -31,12 +32,6 @@ MEANINGS = {
     REFERENCE_POINT: "above which numbers its hypervolume is measured (a number for each objective)",
 }
 """What a needed setting says."""
-VECTOR_DEFAULTS = {
-    "frame_stack": 1,
-    "normalise_observations": False,
-    "normalise_rewards": False,
-}
-"""Settings of the vector that change what a policy sees, with the values that change nothing."""
 
 
 def refuse_declarations(configuration: Configuration) -> None:
@@ -55,7 +50,7 @@ def refuse_declarations(configuration: Configuration) -> None:
 
 
 def check_declarations(configuration: Configuration) -> None:
-    """Refuse settings that a recipe lacks or does not have, and a score that a front of policies does not have.
+    """Refuse settings that do not fit a recipe, and a score that a front of policies does not have.
 
     Raises:
         ConfigError: Names the setting, the allowed values and the words to type.
@@ -142,15 +137,15 @@ def _declaration(configuration: Configuration, name: str) -> str:
     key = f"environment.{name}"
     if name == RETURN_OF and name in configuration.environment:
         return f"add {key}=team"
-    return _example(configuration, key, f"add {key}")
+    return _example(configuration, key, f"add {key}=…")
 
 
 def _example(configuration: Configuration, key: str, otherwise: str) -> str:
     """The words of the recipe's example about the environment; `otherwise` where they do not hold the key."""
     about = ("environment", "budget.score=")
-    words = [w for w in configuration.algorithm.get("example") or () if w.startswith(about)]
-    named = any(word.startswith(f"{key}=") for word in words)
-    return f"choose {shlex.join(words)}" if named else otherwise
+    example = [w for w in configuration.algorithm.get("example") or () if w.startswith(about)]
+    named = any(word.startswith(f"{key}=") for word in example)
+    return f"choose {shlex.join(example)}" if named else otherwise
 
 
 def _check_transformations(configuration: Configuration) -> None:
@@ -159,7 +154,7 @@ def _check_transformations(configuration: Configuration) -> None:
         return
     environment: Plain = configuration.environment
     vector: Plain = environment.get("vector") or {}
-    changed = [f"vector.{k}" for k, v in VECTOR_DEFAULTS.items() if vector.get(k, v) != v]
+    changed = [f"vector.{k}" for k, v in UNTRANSFORMED.items() if vector.get(k, v) != v]
     if environment.get("wrappers"):
         changed.append("wrappers")
     if changed:
