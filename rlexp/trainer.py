@@ -140,7 +140,7 @@ class Trainer:
         allowed, name = list(names), self.configuration["environment"].get("return_of")
         if name not in allowed:
             raise SystemExit(
-                f"environment.return_of={name}: {_no_such('component', str(name), allowed)}"
+                f"environment.return_of={'null' if name is None else name}: {_no_such('component', str(name), allowed)}"
             )
 
     def make_environment(self, make: Callable[..., Any] | None = None) -> Any:

@@ -154,12 +154,10 @@ class Minari:
             )
         missing = [name for name in PACKAGES[kind] if find_spec(name) is None]
         if missing:
-            raise ConfigError(
-                f"{KEY}={self.id} needs {' and '.join(missing)}, which is not installed: "
-                f"{install_command(EXTRA)}",
-                code="missing_package",
+            raise ConfigError.missing_package(
+                f"{KEY}={self.id} needs {' and '.join(missing)}, which is not installed",
+                install_command(EXTRA),
                 key=KEY,
-                command=install_command(EXTRA),
             )
         if files.digest != self.digest:
             raise RecordError(

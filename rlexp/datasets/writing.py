@@ -28,17 +28,15 @@ def new_folder(name: str, option: str) -> Path:
         from minari.dataset.minari_dataset import parse_dataset_id
     except ImportError as error:
         command = install_command("datasets")
-        raise ConfigError(
-            f"{option}={name} needs minari and h5py, which are not installed: {command}",
-            code="missing_package",
-            command=command,
+        raise ConfigError.missing_package(
+            f"{option}={name} needs minari and h5py, which are not installed", command
         ) from error
     try:
         parse_dataset_id(name)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"{name!r} is no id of a dataset: write NAME-v0 or GROUP/NAME-v0 (letters, digits, - and _; "
-            "two or more in a group)",
+            "GROUP has at least two characters)",
             key=option,
         ) from error
     folder = default_root().absolute() / name

@@ -30,7 +30,7 @@ class PriorData(LibraryBuffer):
     """`dataset` for the dataset of the run, or a run (`EXPERIMENT/RUN`) whose replay buffer is the prior
     data; records hold its digest."""
     share: Annotated[float, Interval(ge=0, lt=1)]
-    """Share of the prior data in each minibatch; with 0, a run is one without prior data."""
+    """Share of the prior data in each minibatch; with 0, no minibatch has prior data."""
 
     def check(self, algorithm: Algorithm, environments: int, *, dictionary: bool) -> None:
         """Refuse settings that do not combine with prior data.

@@ -53,7 +53,9 @@ class TotalCost:
         """The cost on one line (`48,000 environment steps in 8 runs, 1 min 20 s`)."""
         parts = [f"{self.steps:,} environment steps in {format_count(self.runs, 'run')}"]
         if self.offline_steps:
-            parts.append(f"{self.offline_steps:,} gradient steps on datasets before them")
+            parts.append(
+                f"{self.offline_steps:,} gradient steps on datasets before the first environment step"
+            )
         if self.seconds:
             parts.append(f"{format_duration(self.seconds)} of runs")
         if self.core_hours and self.core_hours >= FEWEST_CORE_HOURS:
