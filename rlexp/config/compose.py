@@ -506,7 +506,13 @@ def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
 
 def _nested_keys(config: Any, name: str) -> list[str]:
     """Dotted keys of a configuration whose last part is `name`, the shortest first."""
-    entries = config.items() if hasattr(config, "items") else ()
+    from omegaconf import DictConfig
+
+    # Values are not resolved, because a value that must be given (`???`) raises an error.
+    if isinstance(config, DictConfig):
+        entries = config.items_ex(resolve=False)
+    else:
+        entries = config.items() if hasattr(config, "items") else ()
     keys = []
     for key, value in entries:
         keys += [str(key)] * (key == name)

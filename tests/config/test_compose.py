@@ -197,6 +197,7 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             ["environment=gymnasium"],
             "environment.id has no value; give it one with environment.id=…",
         ),
+        (["dataset=minari", "dataset.idd=x"], "did you mean 'dataset.id=x'?"),
         (["algorithm=glob(*)"], "a grid needs a list of values"),
         (["algorithm.gamma=interval(0,1)"], "a grid needs a list of values"),
         (["tracker=[wandbb]"], "there is no tracker=wandbb; did you mean 'wandb'?"),
