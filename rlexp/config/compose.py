@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -509,10 +509,11 @@ def _nested_keys(config: Any, name: str) -> list[str]:
     from omegaconf import DictConfig
 
     # Values are not resolved, because a value that must be given (`???`) raises an error.
+    entries: Iterable[tuple[Any, Any]] = ()
     if isinstance(config, DictConfig):
         entries = config.items_ex(resolve=False)
-    else:
-        entries = config.items() if hasattr(config, "items") else ()
+    elif hasattr(config, "items"):
+        entries = config.items()
     keys = []
     for key, value in entries:
         keys += [str(key)] * (key == name)
