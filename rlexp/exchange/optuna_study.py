@@ -17,7 +17,6 @@ from uuid import uuid4
 from rlexp.errors import ProtocolError
 from rlexp.exchange.database import Database
 from rlexp.exchange.locks import file_lock
-from rlexp.exchange.optuna_notes import write_note
 from rlexp.exchange.optuna_trials import (
     NUMBER,
     MirroredTrial,
@@ -32,8 +31,21 @@ if TYPE_CHECKING:
     from optuna.storages.journal import JournalFileSymlinkLock
     from optuna.trial import FrozenTrial
 
-
 LIBRARIES = ("optuna", "sqlalchemy", "alembic", "psycopg")
+GRACE = 3
+"""Seconds after which Optuna's own lock, left behind by a killed process, is broken."""
+__all__ = ["JOURNAL", "Direction", "MirroredTrial"]
+JOURNAL = "optuna.journal"
+"""Name of the journal file in a sweep's folder."""
+DEFINITION = "rlexp"
+"""User attribute of a study with the definition of the sweep that it mirrors."""
+WRITER = "rlexp:writer"
+"""User attribute of a study with the id of its last writer. Another one forces a new read."""
+METRIC_NAMES = "study:metric_names"
+"""System attribute in which `optuna.Study.set_metric_names` stores the names."""
+Direction = Literal["maximize", "minimize"]
+LONGEST_PIECE = 2045
+"""Most characters of one piece of a note."""
 
 
 class _Forward(logging.Handler):
@@ -65,10 +77,6 @@ def redirect_library_logs(log: Callable[[str], None] | None = None) -> None:
             logger.removeHandler(handler)
         logger.addHandler(_Forward(log))
         logger.propagate = False
-
-
-GRACE = 3
-"""Seconds after which Optuna's own lock, left behind by a killed process, is broken."""
 
 
 class JournalFile:
@@ -200,21 +208,6 @@ def _ends_with_a_line(path: Path) -> bool:
 def _free_name(path: Path) -> Path:
     names = (path.with_name(f"{path.name}.damaged-{n}") for n in count(1))
     return next(name for name in names if not (name.exists() or name.is_symlink()))
-
-
-__all__ = ["JOURNAL", "Direction", "MirroredTrial"]
-
-JOURNAL = "optuna.journal"
-"""Name of the journal file in a sweep's folder."""
-DEFINITION = "rlexp"
-"""User attribute of a study with the definition of the sweep that it mirrors."""
-WRITER = "rlexp:writer"
-"""User attribute of a study with the id of its last writer. Another one forces a new read."""
-
-METRIC_NAMES = "study:metric_names"
-"""System attribute in which `optuna.Study.set_metric_names` stores the names."""
-
-Direction = Literal["maximize", "minimize"]
 
 
 class OptunaStudyMirror:
@@ -473,3 +466,26 @@ def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
     names = {"directions": "other directions", "space": "another search space"}
     other = [name for key, name in names.items() if theirs.get(key) != ours[key]]
     return f"it has {' and '.join(other)}" if other else "it belongs to another sweep of that name"
+
+
+def write_note(storage: "BaseStorage", study: int, trial: int | None, text: str) -> None:
+    """Replace the note of a study or of one of its trials, unless it is the same.
+
+    Args:
+        storage: The storage.
+        study: Optuna's id of the study.
+        trial: Optuna's id of the trial; None for the note of the study.
+        text: Markdown.
+    """
+    prefix = "dashboard:" if trial is None else f"dashboard:{trial}:"
+    present = storage.get_study_system_attrs(study)
+    starts = range(0, len(text), LONGEST_PIECE)
+    pieces = {f"{prefix}note_str:{k}": text[s : s + LONGEST_PIECE] for k, s in enumerate(starts)}
+    written = {k: v for k, v in present.items() if k.startswith(f"{prefix}note_str:") and v}
+    if written == pieces:
+        return
+    # A piece cannot be removed: an empty one adds nothing.
+    for key, piece in {**dict.fromkeys(written, ""), **pieces}.items():
+        storage.set_study_system_attr(study, key, piece)
+    version = f"{prefix}note_ver"
+    storage.set_study_system_attr(study, version, int(present.get(version, 0)) + 1)

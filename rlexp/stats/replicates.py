@@ -8,7 +8,7 @@ many, and repeated draws in different orders all give the same bits.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -34,7 +34,6 @@ from rlexp.stats.bootstrap_indices import (
     rows_of_block,
 )
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.sorted_draws import MOST_COUNTED, counted_ranks, middle_ranks
 from rlexp.stats.task_scores import TaskScores
 
 BITS = 61
@@ -42,12 +41,26 @@ BITS = 61
 
 The weights of all runs sum to 1, so that the sum of all drawn scores stays below 2⁶³.
 """
-
 TYPICAL = 2.0**20
 """Largest allowed ratio of the largest score to the median: 40 bits of typical scores remain."""
-
 LEAST = 2.0**30
 """Largest allowed ratio of the largest score to the smallest: 30 bits of every score remain."""
+Integers = NDArray[np.int64]
+Array = NDArray[np.float64]
+Sums = Callable[..., None]
+SIGNATURE = (
+    "void(uint32[:,::1], int64[::1], int32[::1], int64[::1], int64[::1], int64, int64[:,::1])"
+)
+STRIDE = 16
+"""Runs whose weight is summed at once on the walk from each end."""
+WORTH_COMPILING = 6_000_000
+"""Drawn runs from which on the compiled function saves more time than its import takes."""
+Evaluation = Callable[[Draws], Array]
+Counts = NDArray[np.integer]
+MOST_COUNTED = 30_000_000
+"""Most drawn runs whose counts are kept: each takes one byte, and two with those of the middle."""
+LOW_BITS = 30
+"""Bits of the lower part of an integer; products of the parts and counts are exact as floats."""
 
 
 def exact_sums_possible(scores: TaskScores) -> bool:
@@ -61,12 +74,6 @@ def exact_sums_possible(scores: TaskScores) -> bool:
     if not len(some):
         return True
     return bool(some.max() <= min(TYPICAL * np.median(some), LEAST * some.min()))
-
-
-Integers = NDArray[np.int64]
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +123,6 @@ class ExactSums:
     def scaled(self, sums: Integers) -> Array:
         """Integer sums converted to the unit of the scores."""
         return np.asarray(np.ldexp(sums.astype(np.float64), self.exponent))
-
-
-Sums = Callable[..., None]
 
 
 @cache
@@ -233,18 +237,6 @@ class PooledRuns:
         return np.stack([total, ranks[low], cut[0], ranks[high], cut[1]])
 
 
-SIGNATURE = (
-    "void(uint32[:,::1], int64[::1], int32[::1], int64[::1], int64[::1], int64, int64[:,::1])"
-)
-
-
-STRIDE = 16
-"""Runs whose weight is summed at once on the walk from each end."""
-
-WORTH_COMPILING = 6_000_000
-"""Drawn runs from which on the compiled function saves more time than its import takes."""
-
-
 def sum_middle_halves(
     bits: NDArray[np.uint32],
     sizes: Integers,
@@ -320,9 +312,6 @@ def _compiled(function: Sums, signature: str, *, cache: bool) -> Sums | None:
     except Exception:  # noqa: BLE001 - numba raises many types on platforms it does not support
         return None
     return made
-
-
-Evaluation = Callable[[Draws], Array]
 
 
 def replicates(
@@ -433,3 +422,98 @@ def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], E
         return lambda scores: ExactSums.of(scores).median
     cut = CUT_BY_CENTRE[aggregate.centre]
     return lambda scores: PooledRuns.of(scores, sums, cut).interquartile_mean
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRanks:
+    """How often each repetition counts each of n sorted runs.
+
+    Attributes:
+        blocks: The counts, in blocks of shape (n, rows).
+    """
+
+    blocks: tuple[Counts, ...]
+
+    def sums(self, values: Integers) -> Integers:
+        """The sum of the counted values of each repetition, of shape (repetitions,).
+
+        Args:
+            values: Of shape (n,), with sizes that sum to less than 2⁶² in each repetition.
+        """
+        # A count of at most n and a part of at most 31 bits: no sum reaches 2⁵³ below 2²² runs.
+        parts = np.stack([values >> LOW_BITS, values & ((1 << LOW_BITS) - 1)]).astype(np.float64)
+        room = np.empty(self.blocks[0].shape)
+        sums = []
+        for counts in self.blocks:
+            counted = room[:, : counts.shape[1]]
+            np.copyto(counted, counts)
+            sums.append(parts @ counted)
+        high, low = np.hstack(sums).astype(np.int64)
+        return np.asarray((high << LOW_BITS) + low)
+
+
+@dataclass(frozen=True, slots=True)
+class MiddleRanks:
+    """What is left of each repetition where a number of its drawn runs is cut at each end.
+
+    Attributes:
+        counts: How often each run is among the others.
+        lowest: The rank of the lowest of the others, of shape (repetitions,).
+        highest: The rank of the highest of them, of shape (repetitions,).
+    """
+
+    counts: CountedRanks
+    lowest: NDArray[np.intp]
+    highest: NDArray[np.intp]
+
+
+@lru_cache(maxsize=2)
+def counted_ranks(n: int, resampling: Resampling) -> CountedRanks:
+    """How often each repetition draws each of n sorted runs of a task, by the draws of `draw`."""
+
+    def count(block: int) -> Counts:
+        drawn = draw((n,), resampling, block)
+        rows = len(drawn.bits)
+        cells = drawn.positions * rows + np.arange(rows)[:, np.newaxis]
+        return np.bincount(cells.ravel(), minlength=n * rows).reshape(n, rows)
+
+    return _counted(n, resampling, count)
+
+
+@lru_cache(maxsize=4)
+def middle_ranks(n: int, resampling: Resampling, cut: int) -> MiddleRanks:
+    """The runs that are left where `cut` of the n drawn runs are cut at each end.
+
+    Args:
+        n: Runs of the task.
+        resampling: Repetitions and seed.
+        cut: Number of drawn runs below n / 2.
+    """
+    drawn = counted_ranks(n, resampling).blocks
+    lowest, highest = (np.empty(resampling.repetitions, np.intp) for _ in range(2))
+    rows = rows_of_block(n)
+    # A signed type that holds n, as small as possible.
+    kind = np.min_scalar_type(-n - 1)
+
+    def middle(block: int) -> Counts:
+        reached = np.cumsum(drawn[block], axis=0, dtype=kind)
+        part = slice(block * rows, block * rows + reached.shape[1])
+        lowest[part] = (reached <= cut).sum(axis=0)
+        highest[part] = (reached < n - cut).sum(axis=0)
+        kept = np.clip(reached, cut, n - cut)
+        return np.asarray(np.diff(kept, axis=0, prepend=kind.type(cut)))
+
+    return MiddleRanks(_counted(n, resampling, middle), lowest, highest)
+
+
+def _counted(n: int, resampling: Resampling, count: Callable[[int], Counts]) -> CountedRanks:
+    """The counts of all blocks, in as few bytes as hold them."""
+    numbers = blocks(n, resampling)
+    counted: dict[int, Counts] = {}
+
+    def fill(block: int) -> None:
+        counts = count(block)
+        counted[block] = counts.astype(np.min_scalar_type(counts.max()))
+
+    run_blocks(fill, numbers, worthwhile_threads(n * resampling.repetitions))
+    return CountedRanks(tuple(counted[block] for block in numbers))

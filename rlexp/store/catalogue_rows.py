@@ -10,7 +10,6 @@ from rlexp.protocol.spec import CONFIGURATION, RunSpec
 from rlexp.records.events import Continued, Event, Failure, Refused, from_plain, to_plain
 from rlexp.records.run import Brief, RunRecord, State
 from rlexp.store.layout import RunPaths
-from rlexp.store.numbered_texts import NumberedTexts
 from rlexp.store.run_stamps import Stamp, spans_of, stamps_in, text_of_stamps
 from rlexp.store.runs import StoredRun
 
@@ -55,7 +54,6 @@ COLUMNS: Mapping[str, tuple[type, ...]] = {
 """The columns of a catalogue, and their types."""
 FINAL_STATES = frozenset({str(State.COMPLETED), str(State.PRUNED)})
 """The states of runs that no command executes again."""
-
 OfKind = TypeVar("OfKind", bound=Event)
 
 
@@ -275,3 +273,36 @@ def _events(values: Sequence[Mapping[str, Any]], kind: type[OfKind]) -> tuple[Of
             raise TypeError("it is another event")
         events.append(event)
     return tuple(events)
+
+
+@dataclass(slots=True)
+class NumberedTexts:
+    """Different texts in the order in which they were met.
+
+    Attributes:
+        most: Most bytes of all texts together; later ones get no number.
+        texts: The texts that have a number.
+    """
+
+    most: int
+    texts: list[str] = field(default_factory=list)
+    _numbers: dict[bytes, int | None] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def number(self, content: bytes | None) -> int | None:
+        """The number of a text; None where it is no text, or there are too many."""
+        if content is None:
+            return None
+        if content not in self._numbers:
+            self._numbers[content] = self._add(content)
+        return self._numbers[content]
+
+    def _add(self, content: bytes) -> int | None:
+        self._bytes += len(content)
+        if self._bytes > self.most:
+            return None
+        try:
+            self.texts.append(content.decode())
+        except UnicodeDecodeError:
+            return None
+        return len(self.texts) - 1

@@ -1,10 +1,9 @@
 """The settings of a configuration that services show as its parameters."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rlexp.trackers import TrackedExperiment, TrackedRun
-from rlexp.trackers.flatten import flattened
 
 BOOKKEEPING = frozenset(
     {"schema", "rlexp", "id", "phase", "root", "seed", "label", "task", "fingerprint", "reference"}
@@ -89,3 +88,19 @@ def telling_parameters(experiment: TrackedExperiment, run: TrackedRun) -> dict[s
 def is_part_of(key: str, keys: Iterable[str]) -> bool:
     """Whether a dotted key is one of the keys, or lies below one of them."""
     return any(key == other or key.startswith(f"{other}.") for other in keys)
+
+
+def flattened(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key (`algorithm.learning_rate`); list positions become keys too."""
+    return dict(_leaves("", configuration))
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _leaves(f"{path}.{key}" if path else str(key), item)
+    elif isinstance(value, list | tuple) and value:
+        for position, item in enumerate(value):
+            yield from _leaves(f"{path}.{position}", item)
+    else:
+        yield path, value

@@ -1,7 +1,9 @@
-"""The parts of one training, and how its learner is built from them."""
+"""The parts of one training, how its learner is built from them, and what enters it while it trains."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +24,79 @@ from rlexp.protocol.budget import Budget, Compute
 from rlexp.protocol.seeds import Streams
 from rlexp.protocol.shared_experience import EXPERIENCE
 from rlexp.protocol.spec import Parent
-from rlexp.protocol.step_schedule import first_value
-from rlexp.records.checkpoint import SavedPolicy
+from rlexp.protocol.step_schedule import StepSchedule, first_value
+from rlexp.records.checkpoint import SavedPolicy, Transitions
 from rlexp.records.prior_transitions import PriorTransitions
 from rlexp.replay import Replay, TakesPriorData
 from rlexp.replay.buffers.prior_buffer import filled_buffer
 from rlexp.training.acting.callbacks import ActingCallbacks, Callback
-from rlexp.training.entering_experience import EnteringExperience, ReadExperience
+from rlexp.training.acting.hyperparameters import set_hyperparameter
 from rlexp.training.lean.registry import CLASSIC_CONTROL
-from rlexp.training.learner_state import buffer_of
+from rlexp.training.learner_state import add_rows, buffer_of
 from rlexp.training.network_changes import ChangingNetworks
 from rlexp.training.offline_stage import OfflineStage, transitions_of
-from rlexp.training.scheduled_values import ScheduledValues
 from rlexp.training.vectorise import training_vector
+
+STAGE = "experience_stage"
+"""Attribute of a learner: the number of the last part of the schedule whose transitions it has."""
+ReadExperience = Callable[[str], Iterable[Transitions]]
+"""Reads the transitions with a digest."""
+
+
+class ScheduledValues:
+    """The values that a training sets on its learner at the beginning of rollouts."""
+
+    def __init__(self, schedules: Mapping[str, StepSchedule[Any]]) -> None:
+        self._schedules = schedules
+        # The first rollout of a process sets all values: a checkpoint holds those of its own moment.
+        self._due: float = 0 if schedules else inf
+
+    def set_on(self, model: BaseAlgorithm) -> None:
+        """Set the values of the rollout that begins now."""
+        step = model.num_timesteps
+        # Off-policy learners begin a rollout at each step: the usual case costs one comparison.
+        if step < self._due:
+            return
+        for name, schedule in self._schedules.items():
+            set_hyperparameter(model, name, schedule.at(step))
+        following = self.next_change(step)
+        self._due = inf if following is None else following
+
+    def next_change(self, after: int) -> int | None:
+        """The first step after `after` at which a value begins, or None."""
+        changes = [s.next_change(after) for s in self._schedules.values()]
+        return min((step for step in changes if step is not None), default=None)
+
+
+class EnteringExperience:
+    """Adds shared transitions to a learner's buffer at the first rollout from their step on."""
+
+    def __init__(
+        self, schedule: StepSchedule[str | None] | None, read: ReadExperience | None
+    ) -> None:
+        self._schedule, self._read = schedule, read
+        self._due: float = inf if schedule is None else 0
+
+    def set_on(self, model: BaseAlgorithm) -> None:
+        """Add what is due at the rollout that begins now."""
+        step = model.num_timesteps
+        # Off-policy learners begin a rollout at each step: the usual case costs one comparison.
+        if step < self._due or self._schedule is None:
+            return
+        present = bisect_right(self._schedule.steps, step) - 1
+        for stage in range(int(getattr(model, STAGE, -1)) + 1, present + 1):
+            digest = self._schedule.values[stage]
+            if digest is not None:
+                if self._read is None:
+                    raise ValueError("this process cannot read the transitions of other runs")
+                add_rows(model, self._read(digest))
+            setattr(model, STAGE, stage)
+        following = self.next_change(step)
+        self._due = inf if following is None else following
+
+    def next_change(self, after: int) -> int | None:
+        """The first step after `after` at which transitions enter, or None."""
+        return None if self._schedule is None else self._schedule.next_change(after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

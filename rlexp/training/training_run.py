@@ -14,10 +14,10 @@ from stable_baselines3.common.logger import Logger, configure
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from rlexp.algorithms import BringsEnvironments
-from rlexp.environments import Stage
+from rlexp.environments import MEASURES, Stage
 from rlexp.environments.composed import ComposedTask, splits
 from rlexp.environments.run_teacher import TEACHER
-from rlexp.environments.task_bins import task_bins
+from rlexp.environments.task_bins import Counts, TaskBins, task_bins
 from rlexp.errors import DISK_ERRORS, ConfigError, EnvironmentFault, RecordError, RlexpError
 from rlexp.protocol.budget import overtime_text
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
@@ -34,7 +34,6 @@ from rlexp.training.lean.registry import CLASSIC_CONTROL
 from rlexp.training.learner_state import buffer_of, longest_rollout, rollout_steps
 from rlexp.training.parameters import all_finite, weights_digest
 from rlexp.training.parts import Training
-from rlexp.training.played_tasks import PlayedTasks
 from rlexp.training.policy_score import scored_stage
 from rlexp.training.replay_check import check_round_trip
 from rlexp.training.snapshot import (
@@ -491,3 +490,50 @@ class TrainingRun:
             ep_lengths=np.asarray([e.lengths for e in self.evaluations]),
         )
         temporary.replace(self.folder / "evaluations.npz")
+
+
+class PlayedTasks(BaseCallback):
+    """Counts the tasks of all training episodes that have ended, by their bins."""
+
+    def __init__(self, bins: Mapping[str, TaskBins]) -> None:
+        """Begin with no episode.
+
+        Args:
+            bins: The bins by the measure that reports the number.
+        """
+        super().__init__()
+        self._bins = bins
+        self.counts: dict[str, Counts] = {
+            name: np.zeros(len(each.target), dtype=np.int64) for name, each in bins.items()
+        }
+        self._complete = True
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to count."""
+        return bool(self._bins)
+
+    def _on_step(self) -> bool:
+        dones = self.locals["dones"]
+        if dones.any():
+            for position in np.flatnonzero(dones).tolist():
+                self._count(self.locals["infos"][position].get(MEASURES, {}))
+        return True
+
+    def _count(self, measures: Mapping[str, float]) -> None:
+        for name, bins in self._bins.items():
+            if name in measures:
+                self.counts[name][bins.position(measures[name])] += 1
+
+    def restore(self, counts: Mapping[str, Counts]) -> None:
+        """Go on with the counts of a checkpoint; one that holds none makes the shift unknown."""
+        self._complete = set(counts) == set(self.counts)
+        if self._complete:
+            self.counts = {name: counts[name].copy() for name in self.counts}
+
+    @property
+    def shift(self) -> float | None:
+        """The mean divergence over the numbers of a task; None without a count of all episodes."""
+        if not self._bins or not self._complete or not all(c.sum() for c in self.counts.values()):
+            return None
+        shifts = [bins.shift(self.counts[name]) for name, bins in self._bins.items()]
+        return float(np.mean(shifts))

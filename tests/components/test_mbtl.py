@@ -5,7 +5,7 @@ import pytest
 from taught_environments import teacher
 
 from rlexp.components.teachers import Array
-from rlexp.components.teachers.transfer_model import TrainedContexts, expected_gains, posterior
+from rlexp.components.teachers.mbtl import TrainedContexts, expected_gains, posterior
 
 
 def test_process_knows_what_it_has_seen() -> None:

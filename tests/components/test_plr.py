@@ -11,8 +11,7 @@ from stable_baselines3 import A2C
 from taught_environments import PLAIN, Slope, teacher
 
 from rlexp.components.levels import Levels
-from rlexp.components.teachers.level_scores import EpisodeScores, Score
-from rlexp.components.teachers.plr import LevelLessons
+from rlexp.components.teachers.plr import EpisodeScores, LevelLessons, Score
 from rlexp.environments import Reference, Stage, Vector
 from rlexp.environments.composed import ComposedTask
 from rlexp.environments.gymnasium_task import GymnasiumTask

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from rlexp.exchange.exporters.zoo_settings import expression, zoo_algorithm, zoo_entry
-from rlexp.exchange.importers.literals import parse_literal
-from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
+from rlexp.exchange.importers.zoo_settings import parse_literal, translate_zoo_settings
 
 VECTOR = {
     "count": 4,

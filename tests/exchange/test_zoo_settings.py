@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
-from rlexp.exchange.importers.zoo_settings import translate_zoo_settings
+from rlexp.exchange.importers.zoo_settings import (
+    ClassName,
+    NotLiteral,
+    parse_literal,
+    translate_zoo_settings,
+)
 
 PPO = ("learning_rate", "n_steps", "batch_size", "gamma", "clip_range", "clip_range_vf", "use_sde")
 SAC = ("learning_rate", "buffer_size", "train_freq", "ent_coef", "action_noise", "n_steps",

@@ -20,8 +20,11 @@ from rlexp.stats.comparison import (
     UNEQUAL_RUNS,
     UNEQUAL_SPREADS,
     PairwiseComparison,
+    SignificanceTest,
     compare,
     effect_size,
+    mann_whitney_test,
+    welch_test,
 )
 from rlexp.stats.difference import (
     difference_interval,
@@ -30,7 +33,6 @@ from rlexp.stats.difference import (
     spreads_differ,
 )
 from rlexp.stats.equivalence import equivalence_test
-from rlexp.stats.hypothesis_tests import SignificanceTest, mann_whitney_test, welch_test
 from rlexp.stats.interval import Interval
 from rlexp.stats.pairwise_family import decide
 from rlexp.stats.permutation import difference_of, permutation_distribution

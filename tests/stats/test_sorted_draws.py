@@ -6,8 +6,8 @@ import pytest
 from rlexp.stats import replicates as resampled
 from rlexp.stats.aggregate import Aggregate
 from rlexp.stats.bootstrap_indices import blocks, draw
+from rlexp.stats.replicates import counted_ranks
 from rlexp.stats.resampling import Resampling
-from rlexp.stats.sorted_draws import counted_ranks
 from rlexp.stats.task_scores import TaskScores
 
 STATISTICS = {

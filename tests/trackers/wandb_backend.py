@@ -17,7 +17,7 @@ from wandb_storage import StoredRun
 from warm_processes import Warm, warm_process
 
 from rlexp.trackers import TrackedExperiment, TrackedRun, Tracker, wandb
-from rlexp.trackers.flatten import flattened
+from rlexp.trackers.parameters import flattened
 from rlexp.trackers.wandb import WandB
 
 KEY = "0123456789abcdef" * 2 + "canaries"

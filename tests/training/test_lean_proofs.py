@@ -9,7 +9,7 @@ from gymnasium import spaces
 from in_full import LOWEST_VERSIONS
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-from rlexp.app.diagnostics.shortcuts import describe_shortcuts
+from rlexp.app.diagnostics.installation import describe_shortcuts
 from rlexp.training.lean import checks, classic_control, optimisers, ppo_update
 from rlexp.training.lean.actor_critic import Categorical, actor_critic_of
 from rlexp.training.lean.proofs import installed_versions, read_passed, usable_shortcuts

@@ -8,7 +8,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from trainings import check_continuation, results, shared_training
 
 from rlexp.protocol.step_schedule import StepSchedule
-from rlexp.training.scheduled_values import ScheduledValues
+from rlexp.training.parts import ScheduledValues
 
 BUDGET = (
     "budget.steps=256",

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rlexp.tuners.network_growth import NetworkGrowth, is_network
+from rlexp.tuners.pbt import NetworkGrowth, is_network
 
 GROWTH = NetworkGrowth(
     probability=1.0, new_layer=0.2, new_units=(16, 32, 64), most_layers=3, most_units=500

@@ -1,8 +1,8 @@
-"""Checks installed packages: versions against the required ranges, and incompatible pairs."""
+"""Checks installed packages: versions, incompatible pairs, and which shortcuts of training they allow."""
 
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 
@@ -12,19 +12,26 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from rlexp.app.diagnostics.finding import Finding, fail, ok, warn
-from rlexp.app.diagnostics.shortcuts import check_shortcuts
+from rlexp.app.execution.shortcuts import shortcuts_cache
 from rlexp.environments.suites import SUITES, installation_conflict, is_installed
 from rlexp.installation_way import install_command
-from rlexp.store.provenance import packages
+from rlexp.store.provenance import machine, packages
 from rlexp.text import join_names
+from rlexp.training.lean.proofs import installed_versions, read_passed
+from rlexp.training.lean.registry import PROVED_VERSIONS, SHORTCUTS, unproved_packages
 
 LARGE_OR_RARE = {"compiled", "gbrl", "ray"}
 """Extras that `all` leaves out: two large ones, and one with wheels for few platforms."""
 NOT_FOR_USERS = {"all", "dev", "docs"}
 """Extras that hold all others, or that only contributors need."""
-
 EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 """An extra in the marker of a requirement."""
+NEEDS_PROC = (
+    "the detection of network folders",
+    "stack traces of hung runs",
+    "the naming of runs that were killed for memory",
+)
+"""What rlexp does with the files of the Linux kernel, and does without on other systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,56 +44,6 @@ class IncompatiblePair:
     second_range: str
     why: str
     fix: str
-
-
-INCOMPATIBLE_PAIRS = (
-    IncompatiblePair(
-        *("pygame", "", "pygame-ce", ""),
-        "both install into the folder pygame/, so one has overwritten parts of the other",
-        "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi-objective], "
-        "which installs pygame, a separate virtual environment",
-    ),
-    IncompatiblePair(
-        *("metaworld", ">=3,<3.2", "mujoco", "!=3.3.0"),
-        "metaworld 3.1 works with mujoco 3.3.0 only",
-        "give rlexp[metaworld] a separate virtual environment",
-    ),
-    IncompatiblePair(
-        *("gymnasium-robotics", "<=1.4.2", "mujoco", ">=4"),
-        "gymnasium-robotics works with mujoco before 4 only",
-        "give rlexp[robotics] a separate virtual environment",
-    ),
-    IncompatiblePair(
-        *("opencv-python", "", "opencv-python-headless", ""),
-        "both install into the folder cv2/, so one has overwritten parts of the other",
-        "pip uninstall opencv-python opencv-python-headless, then pip install one of them",
-    ),
-    IncompatiblePair(
-        *("hydra-core", "<1.4", "omegaconf", ">=2.4"),
-        "hydra 1.3 does not work with omegaconf 2.4",
-        "pip install 'omegaconf<2.4'",
-    ),
-    IncompatiblePair(
-        *("gymnax", ">=1.0,<1.1", "gymnasium", ">=1.4"),
-        "gymnax 1.0 needs gymnasium before 1.4",
-        "give gymnax a separate environment",
-    ),
-    IncompatiblePair(
-        *("rejax", "<=0.1.3", "gymnasium", ">=1.4"),
-        "rejax 0.1 needs gymnasium before 1.4",
-        "give rejax a separate environment",
-    ),
-    IncompatiblePair(
-        *("rliable", "<=1.2", "pandas", ">=3"),
-        "rliable brings a version of arch that cannot be imported under pandas 3",
-        "give rliable a separate environment, with pandas before 3",
-    ),
-    IncompatiblePair(
-        *("hydra-optuna-sweeper", "<=1.3", "optuna", ">=3"),
-        "hydra-optuna-sweeper 1.3 needs optuna before 3",
-        "pip uninstall hydra-optuna-sweeper: rlexp does not use it",
-    ),
-)
 
 
 def check_installation() -> list[Finding]:
@@ -114,14 +71,6 @@ def check_python(version: str, accepted: str) -> Finding:
     if not SpecifierSet(accepted).contains(version, prereleases=True):
         return fail("python", f"{version}, rlexp needs {accepted}", "use another Python")
     return ok("python", version)
-
-
-NEEDS_PROC = (
-    "the detection of network folders",
-    "stack traces of hung runs",
-    "the naming of runs that were killed for memory",
-)
-"""What rlexp does with the files of the Linux kernel, and does without on other systems."""
 
 
 def _platform() -> Finding:
@@ -225,3 +174,89 @@ def _extras_of(requirement: Requirement) -> set[str]:
         return set()
     named = set(EXTRA.findall(str(requirement.marker)))
     return named - NOT_FOR_USERS
+
+
+INCOMPATIBLE_PAIRS = (
+    IncompatiblePair(
+        *("pygame", "", "pygame-ce", ""),
+        "both install into the folder pygame/, so one has overwritten parts of the other",
+        "pip uninstall pygame pygame-ce, then pip install pygame-ce; give rlexp[multi-objective], "
+        "which installs pygame, a separate virtual environment",
+    ),
+    IncompatiblePair(
+        *("metaworld", ">=3,<3.2", "mujoco", "!=3.3.0"),
+        "metaworld 3.1 works with mujoco 3.3.0 only",
+        "give rlexp[metaworld] a separate virtual environment",
+    ),
+    IncompatiblePair(
+        *("gymnasium-robotics", "<=1.4.2", "mujoco", ">=4"),
+        "gymnasium-robotics works with mujoco before 4 only",
+        "give rlexp[robotics] a separate virtual environment",
+    ),
+    IncompatiblePair(
+        *("opencv-python", "", "opencv-python-headless", ""),
+        "both install into the folder cv2/, so one has overwritten parts of the other",
+        "pip uninstall opencv-python opencv-python-headless, then pip install one of them",
+    ),
+    IncompatiblePair(
+        *("hydra-core", "<1.4", "omegaconf", ">=2.4"),
+        "hydra 1.3 does not work with omegaconf 2.4",
+        "pip install 'omegaconf<2.4'",
+    ),
+    IncompatiblePair(
+        *("gymnax", ">=1.0,<1.1", "gymnasium", ">=1.4"),
+        "gymnax 1.0 needs gymnasium before 1.4",
+        "give gymnax a separate environment",
+    ),
+    IncompatiblePair(
+        *("rejax", "<=0.1.3", "gymnasium", ">=1.4"),
+        "rejax 0.1 needs gymnasium before 1.4",
+        "give rejax a separate environment",
+    ),
+    IncompatiblePair(
+        *("rliable", "<=1.2", "pandas", ">=3"),
+        "rliable brings a version of arch that cannot be imported under pandas 3",
+        "give rliable a separate environment, with pandas before 3",
+    ),
+    IncompatiblePair(
+        *("hydra-optuna-sweeper", "<=1.3", "optuna", ">=3"),
+        "hydra-optuna-sweeper 1.3 needs optuna before 3",
+        "pip uninstall hydra-optuna-sweeper: rlexp does not use it",
+    ),
+)
+
+
+def check_shortcuts() -> Finding:
+    """Tell which shortcuts the runs of this machine use."""
+    installed = installed_versions()
+    passed = read_passed(shortcuts_cache(), str(machine()["processor"]), installed)
+    return describe_shortcuts(installed, passed)
+
+
+def describe_shortcuts(installed: Mapping[str, str], passed: Collection[str] | None) -> Finding:
+    """Describe the shortcuts that runs use; none changes a number, so this is never a fault.
+
+    Args:
+        installed: The installed versions of the packages that shortcuts take the place of, by name.
+        passed: The shortcuts whose checks have passed on this processor; None before any check.
+    """
+    proved = [each.name for each in SHORTCUTS if not unproved_packages(each, installed)]
+    strange = {name for each in SHORTCUTS for name in unproved_packages(each, installed)}
+    used = [name for name in proved if passed is None or name in passed]
+    unequal = [name for name in proved if name not in used]
+    texts = [f"in use unless compute.lean=false: {', '.join(used) or 'none'}"]
+    if passed is None and proved:
+        texts.append("the first run checks them on this processor")
+    if unequal:
+        texts.append(f"not equal to the library on this processor: {', '.join(unequal)}")
+    if strange:
+        proved = [f"{name.split()[0]} {' or '.join(_proved(name))}" for name in sorted(strange)]
+        texts.append(
+            f"nothing is proved yet with {join_names(sorted(strange))}, only with "
+            f"{join_names(proved)}: runs use the library's code there, with the same numbers"
+        )
+    return ok("shortcuts", "; ".join(texts))
+
+
+def _proved(package: str) -> tuple[str, ...]:
+    return PROVED_VERSIONS[package.split(maxsplit=1)[0]]

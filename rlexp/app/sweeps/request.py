@@ -25,7 +25,6 @@ from rlexp.app.execution.request import (
 )
 from rlexp.app.execution.scripts.external import keep_files
 from rlexp.app.sweeps.continuation import RunStates
-from rlexp.app.sweeps.directions import check_directions
 from rlexp.app.sweeps.earlier import read_earlier
 from rlexp.app.sweeps.merging import with_plan
 from rlexp.app.sweeps.populations import best_schedule, check_population
@@ -45,10 +44,11 @@ from rlexp.errors import ConfigError, ProtocolError
 from rlexp.executors import Executor
 from rlexp.protocol.experiment import Configuration, Experiment
 from rlexp.protocol.front_rule import FIRST
+from rlexp.protocol.measures import RETURN
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.shared_experience import EXPERIENCE_KEY
 from rlexp.protocol.spec import Parent, RunSpec
-from rlexp.protocol.sweep import Sweep, SweepPlan
+from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, RECORDED_OBJECTIVES, Sweep, SweepPlan
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
@@ -517,3 +517,50 @@ def _refuse_datasets(request: SweepRequest, dataset: Any) -> None:
 def _recorded_plug_in(group: str, given: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
     """The tuner or pruner of a sweep, as the definition records it."""
     return plug_in_settings(given, build(given, group, workspace.allowed), group)
+
+
+def check_directions(requested: Experiment, workspace: Workspace) -> None:
+    """Refuse a new sweep with an objective of which it is not said which direction is better.
+
+    That is a measure without a declaration beside other objectives, and the score that is minimised by the
+    name of its objective. An older sweep goes on as it began.
+
+    Raises:
+        ConfigError: The direction is to be declared with the measure.
+    """
+    plan = None if requested.sweep is None else requested.sweep.plan
+    if plan is None or workspace.layout.experiment(requested.name).definition.exists():
+        return
+    _check_declared(plan.objectives, requested.default)
+    if LOWEST_SCORE not in plan.objectives:
+        return
+    budget = requested.default.budget
+    declare, reach = "environment.measures.{}.direction=minimise", "sweep.objective={}"
+    words = (
+        f"report what is minimised as a measure and write {declare.format('NAME')} "
+        f"{reach.format('NAME')}"
+        if budget.quantity == RETURN
+        else f"write {declare.format(budget.score)} {reach.format('score')}"
+    )
+    raise ConfigError(
+        f"sweep.objective={LOWEST_SCORE} is of older versions: a direction is declared with a "
+        f"measure, so that comparisons have it, too; {words}",
+        code="unknown_value",
+        key="sweep.objective",
+        allowed=OBJECTIVES,
+    )
+
+
+def _check_declared(objectives: Sequence[str], default: Configuration) -> None:
+    """Refuse several objectives of which one is an undeclared measure.
+
+    Raises:
+        ConfigError: Nothing says whether lower values of a measure are better.
+    """
+    for name in objectives if len(objectives) > 1 else ():
+        if name not in RECORDED_OBJECTIVES and name not in default.measures:
+            raise ConfigError(
+                f"sweep.objective={name}: nothing says whether lower values are better, and a front needs "
+                f"it: write 'environment.measures={{{name}: {{direction: minimise}}}}', or maximise",
+                key="sweep.objective",
+            )

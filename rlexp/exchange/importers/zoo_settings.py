@@ -3,17 +3,70 @@
 Every key is translated, or a reason is given why it cannot be.
 """
 
+import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from rlexp.errors import did_you_mean
-from rlexp.exchange.importers.literals import ClassName, NotLiteral, parse_literal
 
 NUMBER = re.compile(r"[+-]?(\d+(_\d+)*\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 PYTHON = frozenset({"python", "value"})
 """Keys of the mapping that replaces an object with a `!!python` tag."""
+EVALUATIONS = 20
+"""Evaluations in a run; the zoo's files do not contain their number."""
+ALGORITHMS = {"ppo_lstm": "recurrent_ppo"}
+"""Algorithms whose names differ: the zoo's name and rlexp's name."""
+POLICIES: Mapping[str, Mapping[str, Any]] = {
+    "MlpPolicy": {},
+    "CnnPolicy": {"agent": "cnn"},
+    "MultiInputPolicy": {"agent": "multi_input"},
+    "LinearPolicy": {"agent": "linear"},
+    "MlpLstmPolicy": {"agent": "lstm"},
+    "CnnLstmPolicy": {"agent": "lstm", "agent.input": "cnn"},
+    "MultiInputLstmPolicy": {"agent": "lstm", "agent.input": "multi_input"},
+}
+ACTIVATIONS = {
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "ELU": "elu",
+    "LeakyReLU": "leaky_relu",
+    "SiLU": "silu",
+    "GELU": "gelu",
+}
+SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
+NOISES = {"normal": "normal", "ornstein-uhlenbeck": "ornstein_uhlenbeck"}
+NORMALISED = {
+    "norm_obs": "normalise_observations",
+    "norm_reward": "normalise_rewards",
+    "clip_obs": "clip_observations",
+    "clip_reward": "clip_rewards",
+}
+OF_AN_LSTM = ("lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm")
+REFUSED = {
+    "monitor_kwargs": "rlexp always records every episode",
+    "replay_buffer_class": "only the library's default buffer is supported",
+    "vec_env_wrapper": "use environment.wrappers, which wrap each single environment",
+}
+"""Keys of the zoo without an equivalent, and the reason."""
+STOPPING = "StopTrainingOnRewardThreshold"
+"""The library's callback that ends a training at a return."""
+WITHOUT_EFFECT = frozenset(
+    {
+        *("RawStatisticsCallback", "ProgressBarCallback", "CheckpointCallback"),
+        *("SaveVecNormalizeCallback", "LogEveryNTimesteps"),
+    }
+)
+"""Callbacks that change no training: rlexp logs, saves and shows by itself."""
+WRAPPERS = ("gymnasium.wrappers", "stable_baselines3.common.atari_wrappers")
+"""Modules from which wrappers may be imported; no other module is."""
+Settings = Iterator[tuple[str, Any]]
+"""Dotted keys of a configuration, and their values."""
+"""Translators of the zoo's keys that have another name in rlexp."""
+LONGEST_EXPRESSION = 2000
+"""Characters of the longest expression that is parsed."""
 
 
 class Untranslatable(ValueError):  # noqa: N818
@@ -86,58 +139,6 @@ def shown_value(value: Any) -> str:
         return value.name
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-EVALUATIONS = 20
-"""Evaluations in a run; the zoo's files do not contain their number."""
-ALGORITHMS = {"ppo_lstm": "recurrent_ppo"}
-"""Algorithms whose names differ: the zoo's name and rlexp's name."""
-POLICIES: Mapping[str, Mapping[str, Any]] = {
-    "MlpPolicy": {},
-    "CnnPolicy": {"agent": "cnn"},
-    "MultiInputPolicy": {"agent": "multi_input"},
-    "LinearPolicy": {"agent": "linear"},
-    "MlpLstmPolicy": {"agent": "lstm"},
-    "CnnLstmPolicy": {"agent": "lstm", "agent.input": "cnn"},
-    "MultiInputLstmPolicy": {"agent": "lstm", "agent.input": "multi_input"},
-}
-ACTIVATIONS = {
-    "Tanh": "tanh",
-    "ReLU": "relu",
-    "ELU": "elu",
-    "LeakyReLU": "leaky_relu",
-    "SiLU": "silu",
-    "GELU": "gelu",
-}
-SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf", "delta_std")
-NOISES = {"normal": "normal", "ornstein-uhlenbeck": "ornstein_uhlenbeck"}
-NORMALISED = {
-    "norm_obs": "normalise_observations",
-    "norm_reward": "normalise_rewards",
-    "clip_obs": "clip_observations",
-    "clip_reward": "clip_rewards",
-}
-OF_AN_LSTM = ("lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm")
-REFUSED = {
-    "monitor_kwargs": "rlexp always records every episode",
-    "replay_buffer_class": "only the library's default buffer is supported",
-    "vec_env_wrapper": "use environment.wrappers, which wrap each single environment",
-}
-"""Keys of the zoo without an equivalent, and the reason."""
-STOPPING = "StopTrainingOnRewardThreshold"
-"""The library's callback that ends a training at a return."""
-WITHOUT_EFFECT = frozenset(
-    {
-        *("RawStatisticsCallback", "ProgressBarCallback", "CheckpointCallback"),
-        *("SaveVecNormalizeCallback", "LogEveryNTimesteps"),
-    }
-)
-"""Callbacks that change no training: rlexp logs, saves and shows by itself."""
-WRAPPERS = ("gymnasium.wrappers", "stable_baselines3.common.atari_wrappers")
-"""Modules from which wrappers may be imported; no other module is."""
-
-Settings = Iterator[tuple[str, Any]]
-"""Dotted keys of a configuration, and their values."""
 
 
 def translate_zoo_settings(
@@ -324,4 +325,83 @@ TRANSLATORS: Mapping[str, Callable[[Any], Settings]] = {
     "policy_kwargs": _policy_arguments,
     "replay_buffer_kwargs": _buffer,
 }
-"""Translators of the zoo's keys that have another name in rlexp."""
+
+
+class NotLiteral(ValueError):  # noqa: N818
+    """A text contains more than values and would have to be executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassName:
+    """A dotted name of a class in a library (`nn.ReLU`)."""
+
+    name: str
+
+
+def parse_literal(text: str) -> Any:
+    """The value of `dict(key=…)`, `{'key': …}`, lists, tuples, numbers, texts and dotted names.
+
+    Raises:
+        NotLiteral: The text contains anything else; the message names it.
+    """
+    if len(text) > LONGEST_EXPRESSION:
+        raise NotLiteral(f"it has more than {LONGEST_EXPRESSION:,} characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        return _value(tree.body)
+    # Deeply nested text makes Python's parser raise RecursionError or MemoryError.
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, NotLiteral):
+            raise
+        raise NotLiteral(f"{_shown(text)} is not an expression of values") from error
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_value(item) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {_key(key): _value(item) for key, item in zip(keys, values, strict=True)}
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+            return {_keyword(keyword): _value(keyword.value) for keyword in keywords}
+        case ast.Name() | ast.Attribute():
+            return ClassName(_dotted(node))
+    return _constant(node)
+
+
+def _constant(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=None | bool() | int() | str()):
+            return node.value
+        case ast.Constant(value=float() as number) if isfinite(number):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as unsigned):
+            number = _constant(unsigned)
+            if type(number) in {int, float}:
+                return -number
+    raise NotLiteral(f"{_shown(ast.unparse(node))} would have to be executed")
+
+
+def _key(node: ast.expr | None) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise NotLiteral("a key is not a text")
+
+
+def _keyword(keyword: ast.keyword) -> str:
+    if keyword.arg is None:
+        raise NotLiteral(f"**{_shown(ast.unparse(keyword.value))} would have to be executed")
+    return keyword.arg
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    raise NotLiteral(f"{_shown(ast.unparse(node))} would have to be executed")
+
+
+def _shown(text: str) -> str:
+    short = " ".join(text.split())
+    return repr(short if len(short) <= 80 else f"{short[:79]}…")

@@ -24,7 +24,7 @@ from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.protocol.identity import digest, identifying
 from rlexp.store.layout import Layout
-from rlexp.tuners.network_growth import NetworkGrowth
+from rlexp.tuners.pbt import NetworkGrowth
 from rlexp.tuners.population import Population
 
 WORDS = (
