@@ -59,7 +59,7 @@ class Dataset(Protocol):
         ...
 
     def check_spaces(self, make: "Callable[[], gymnasium.Env[Any, Any]] | None") -> None:
-        """Read the content, and compare its spaces with those of an environment; in a process of its own.
+        """Read the content in a new process, and compare its spaces with those of an environment.
 
         Args:
             make: Makes the environment; None where only a training script can.
@@ -70,5 +70,5 @@ class Dataset(Protocol):
         ...
 
     def for_script(self) -> Mapping[str, Any]:
-        """What a training script is told about the dataset, as JSON values."""
+        """What a training script receives about the dataset, as JSON values."""
         ...

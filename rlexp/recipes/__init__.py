@@ -1,1 +1,1 @@
-"""Training scripts for other libraries, each executed in a virtual environment of its own."""
+"""Training scripts for other libraries, each with its own virtual environment."""
