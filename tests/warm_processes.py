@@ -189,12 +189,18 @@ class Warm:
 @cache
 def warm_process(preload: Sequence[str] = RUNS) -> Warm:
     """A process that has imported these modules and ends with the current process."""
+    # Not at the top, which the warm process executes without the folder of the tests.
+    from probes_left_out import LIMIT, MODULE
+
     parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # With one thread, the imports start no thread pool, which a fork would break.
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     with child_end:
         process = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(child_end.fileno()), *preload],
+            [
+                *(sys.executable, "-P", __file__, str(child_end.fileno())),
+                *(json.dumps({MODULE: LIMIT}), *preload),
+            ],
             stdin=subprocess.DEVNULL,
             env={**os.environ, **dict.fromkeys(variables, "1")},
             pass_fds=[child_end.fileno()],
@@ -346,13 +352,16 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _, number, *preloaded = sys.argv
+    _, number, changed, *preloaded = sys.argv
     if hides_tensorboard := not any(name.startswith(TENSORBOARD) for name in preloaded):
         sys.modules[TENSORBOARD] = None  # type: ignore[assignment]
     for imported in preloaded:
         importlib.import_module(imported)
     if hides_tensorboard:
         del sys.modules[TENSORBOARD]
+    for module, values in json.loads(changed).items():
+        if module in sys.modules:
+            vars(sys.modules[module]).update(values)
     gc.collect()
     gc.freeze()
     request_of_fork = _serve(socket.socket(fileno=int(number)))
