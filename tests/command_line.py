@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probes_left_out import leave_out_probes
 
 from rlexp.cli import main
 from rlexp.cli.every_command import app
@@ -77,7 +76,6 @@ def _printed(folder: Path, words: tuple[str, ...], command: Callable[[], Any]) -
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["rlexp", *words])
-        leave_out_probes(patch)
         try:
             code = command()
         except SystemExit as end:

@@ -1,7 +1,7 @@
 """Leaves out the probes of plans, which train for seconds to find out what a run costs.
 
-Tests about probes ask for them by `--probe`, or call `find_costs`. In `make test-long`, every command
-probes as usual.
+tests/conftest.py does so in the processes of the tests, and tests/warm_processes.py in forked commands. Tests of
+probes ask for them by `--probe`, or put the usual limit back. In `make test-long`, every command probes as usual.
 """
 
 from math import inf
@@ -9,9 +9,9 @@ from math import inf
 import pytest
 from in_full import IN_FULL
 
-MODULE = "rlexp.app.execution.probes"
-LIMIT = {} if IN_FULL else {"PROBE_FROM": inf}
-"""The seconds that a plan takes at least which is probed unasked, by the name of the constant."""
+MODULE, NAME = "rlexp.app.execution.probes", "PROBE_FROM"
+"""The seconds that a plan takes at least which is probed unasked."""
+LIMIT = {} if IN_FULL else {NAME: inf}
 
 
 def leave_out_probes(patch: pytest.MonkeyPatch) -> None:
