@@ -1,7 +1,8 @@
 """Leaves out the probes of plans, which train for seconds to find out what a run costs.
 
-tests/conftest.py does so in the processes of the tests, and tests/warm_processes.py in forked commands. Tests of
-probes ask for them by `--probe`, or put the usual limit back. In `make test-long`, every command probes as usual.
+tests/conftest.py does so in the processes of the tests, and the warm processes in commands that are forked from
+them. Tests of probes ask for them by `--probe`, or put the usual limit back. In `make test-long`, every command
+probes as usual.
 """
 
 from math import inf
