@@ -2,10 +2,12 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from in_full import IN_FULL
+from probes_left_out import leave_out_probes
 
 # `make test` draws the same examples on every machine and every day, so that only a change of the
 # code makes a test fail. `make test-all` draws more examples, and different ones each time.
@@ -36,3 +38,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _position(item: pytest.Item) -> int:
     folder = item.path.parent.name
     return LONG_FOLDERS.index(folder) if folder in LONG_FOLDERS else len(LONG_FOLDERS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_probes() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_probes(patch)
+        yield

@@ -140,7 +140,7 @@ FILES: Mapping[str, Callable[[Path], None]] = {
     "study": sweep_file,
 }
 """What writes the files that a page needs and does not show, by the page's name."""
-EMPTY = {"cluster", "components", "gallery", "README"}
+EMPTY = {"cluster", "components", "gallery"}
 """Pages whose commands begin in a workspace without experiments."""
 BEFORE: Mapping[str, str] = {
     "records": """\

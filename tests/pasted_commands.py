@@ -32,31 +32,6 @@ with socket.socket(socket.AF_UNIX) as channel:
     sys.exit(int(channel.recv(16)))
 """
 """The program `rlexp` in the shell, which sends its words and outputs to the warm process."""
-PRELOAD = (
-    *(
-        "torch",
-        "stable_baselines3",
-        "sb3_contrib",
-        "torch._dynamo",
-        "rlexp.app.execution.run_process",
-    ),
-    *(
-        "rlexp.cli.every_command",
-        "rlexp.config.compose",
-        "rlexp.app.commands.train.run",
-        "rlexp.app.commands.train.sweep",
-        "rlexp.app.commands.judge.report",
-    ),
-    *(
-        "rlexp.app.commands.judge.evaluate",
-        "rlexp.app.commands.judge.compare",
-        "rlexp.app.commands.train.worker",
-        "rlexp.app.commands.look.status",
-    ),
-    *("hydra", "jinja2", "optuna", "optuna.samplers", "optuna.storages", "pydantic"),
-    *("scipy.special", "scipy.stats", "gymnasium.envs.classic_control", "rlexp.algorithms.ppo"),
-)
-"""Modules that commands and runs import."""
 LONGEST = 300.0
 """Seconds that a command may take on a busy machine."""
 Choice = Callable[[Sequence[str]], bool]
@@ -151,7 +126,7 @@ def _code_of(
             timeout=LONGEST,
             check=False,
         ).returncode
-    with warm_process(PRELOAD).Popen(
+    with warm_process().Popen(
         [sys.executable, "-P", "-m", "rlexp", *words],
         cwd=folder,
         env=variables,

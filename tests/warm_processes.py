@@ -27,23 +27,17 @@ from typing import IO, Any, NoReturn, Self
 import pytest
 
 RUNS = (
-    *(
-        "torch",
-        "stable_baselines3",
-        "sb3_contrib",
-        "torch._dynamo",
-        "rlexp.app.execution.run_process",
-    ),
+    *("torch", "stable_baselines3", "sb3_contrib", "torch._dynamo", "rlexp.algorithms.ppo"),
     *("gymnasium.envs.classic_control", "rlexp.environments.gymnasium_task", "rlexp.agents.mlp"),
-    *(
-        "rlexp.cli.every_command",
-        "rlexp.app.commands.train.run",
-        "rlexp.app.execution.launch",
-        "rlexp.app.execution.preparation",
-        "rlexp.app.commands.look.list_runs",
-        "rlexp.app.reporting.mirror_entry",
-        "rlexp.app.commands.exchange.reproduce",
-    ),
+    *("hydra", "jinja2", "optuna", "optuna.samplers", "optuna.storages", "pydantic"),
+    *("scipy.special", "scipy.stats", "rlexp.config.compose", "rlexp.cli.every_command"),
+    *("rlexp.app.execution.run_process", "rlexp.app.execution.launch"),
+    *("rlexp.app.execution.preparation", "rlexp.app.reporting.mirror_entry"),
+    *("rlexp.app.commands.train.run", "rlexp.app.commands.train.sweep"),
+    *("rlexp.app.commands.train.worker", "rlexp.app.commands.look.list_runs"),
+    *("rlexp.app.commands.look.status", "rlexp.app.commands.judge.report"),
+    *("rlexp.app.commands.judge.compare", "rlexp.app.commands.judge.evaluate"),
+    "rlexp.app.commands.exchange.reproduce",
 )
 """Modules that runs and most commands import."""
 MIRRORS = (
@@ -186,15 +180,25 @@ class Warm:
         socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
 
 
-@cache
 def warm_process(preload: Sequence[str] = RUNS) -> Warm:
-    """A process that has imported these modules and ends with the current process."""
+    """The process that has imported these modules and ends with the current process."""
+    return _start(tuple(preload))
+
+
+@cache
+def _start(preload: Sequence[str]) -> Warm:
+    # Not at the top, which the warm process executes without the folder of the tests.
+    from probes_left_out import LIMIT, MODULE
+
     parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # With one thread, the imports start no thread pool, which a fork would break.
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     with child_end:
         process = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(child_end.fileno()), *preload],
+            [
+                *(sys.executable, "-P", __file__, str(child_end.fileno())),
+                *(json.dumps({MODULE: LIMIT}), *preload),
+            ],
             stdin=subprocess.DEVNULL,
             env={**os.environ, **dict.fromkeys(variables, "1")},
             pass_fds=[child_end.fileno()],
@@ -346,13 +350,16 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _, number, *preloaded = sys.argv
+    _, number, changed, *preloaded = sys.argv
     if hides_tensorboard := not any(name.startswith(TENSORBOARD) for name in preloaded):
         sys.modules[TENSORBOARD] = None  # type: ignore[assignment]
     for imported in preloaded:
         importlib.import_module(imported)
     if hides_tensorboard:
         del sys.modules[TENSORBOARD]
+    for module, values in json.loads(changed).items():
+        if module in sys.modules:
+            vars(sys.modules[module]).update(values)
     gc.collect()
     gc.freeze()
     request_of_fork = _serve(socket.socket(fileno=int(number)))

@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rlexp.config.yaml_mistakes import describe_yaml_error
+from rlexp.config.yaml_parsers import packaged_configuration, parsed
 from rlexp.errors import ConfigError
 
 MAX_LINE_LENGTH = 1000
@@ -48,9 +50,8 @@ def options(group: str, folder: Path) -> list[Option]:
     # The study's folder stands first in the path: in reverse, its files replace packaged ones.
     for root in reversed(search_path(folder)):
         paths |= {_option_name(path, root / group): path for path in _files_of(root / group)}
-    ours = packaged_root()
     return [
-        Option(name, _description(path), path, own=not _is_packaged(path, ours))
+        Option(name, _description(path), path, own=not is_packaged(path))
         for name, path in sorted(paths.items())
     ]
 
@@ -73,8 +74,11 @@ def listed_groups(folder: Path) -> list[str]:
     )
 
 
-def _is_packaged(path: Path, root: Path) -> bool:
-    return any(path.is_relative_to(root / folder) for folder in ("conf", DEFINITIONS))
+def is_packaged(path: Path) -> bool:
+    """Whether a yaml file belongs to rlexp, and not to a study."""
+    root = packaged_root()
+    folders = (root / "conf", root / DEFINITIONS, packaged_entry())
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def defaults(folder: Path, file: str = "config.yaml") -> dict[str, str]:
@@ -156,6 +160,7 @@ def checked_yaml_files(reading: Reading) -> Iterator[None]:
     from hydra._internal.core_plugins import file_config_source
     from hydra._internal.sources_registry import SourcesRegistry
     from hydra.core.plugins import Plugins
+    from hydra.plugins.config_source import ConfigResult
 
     class FileConfigSource(file_config_source.FileConfigSource):
         """A folder of yaml files that are checked before they are parsed."""
@@ -164,7 +169,15 @@ def checked_yaml_files(reading: Reading) -> Iterator[None]:
             """Check a file, then parse it."""
             name = self._normalize_file_name(config_path)
             _check(self.path, config_path, name)
-            reading.loaded.add(str(Path(self.path, name)))
+            path = Path(self.path, name)
+            reading.loaded.add(str(path))
+            if is_packaged(path) and path.is_file():
+                text = path.read_text(encoding="utf-8")
+                if (config := packaged_configuration(text)) is not None:
+                    header = self._get_header_dict(text)
+                    return ConfigResult(
+                        self.provider, f"{self.scheme()}://{self.path}", config, header
+                    )
             return super().load_config(config_path)
 
         def is_group(self, config_path: str) -> bool:
@@ -272,7 +285,7 @@ def check_yaml_files(roots: Sequence[Path]) -> None:
                     raise
 
 
-def _expanded_size(path: Path) -> tuple[int, int]:
+def _expanded_size(path: Path, loader: Any) -> tuple[int, int]:
     """The number of nodes with every alias expanded, and the depth."""
     import yaml
 
@@ -299,9 +312,9 @@ def _expanded_size(path: Path) -> tuple[int, int]:
         return sizes[id(node)]
 
     text = path.read_text(encoding="utf-8")
-    if too_large := _parsed_size_if_too_large(text):
+    if too_large := _parsed_size_if_too_large(text, loader):
         return too_large
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = yaml.compose(text, Loader=loader)
     return measure(root, frozenset()) if root is not None else (0, 0)
 
 
@@ -317,14 +330,14 @@ def _check_keys(node: Any, path: Path) -> None:
             )
 
 
-def _parsed_size_if_too_large(text: str) -> tuple[int, int] | None:
+def _parsed_size_if_too_large(text: str, loader: Any) -> tuple[int, int] | None:
     """The nodes and depth at which a text exceeds a limit; None if the text is within the limits."""
     import yaml
 
     # Events are parsed one by one, so that a huge or deep file is refused before it is composed.
 
     nodes = depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=loader):
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
@@ -347,7 +360,7 @@ def parse_mapping(text: str, path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(text)
+        content = parsed(partial(yaml.load, text), packaged=is_packaged(path))
     except (yaml.YAMLError, ValueError) as error:
         raise InvalidYamlError(f"{path} is not yaml: {describe_yaml_error(error)}") from error
     return content if isinstance(content, dict) else {}
@@ -364,7 +377,7 @@ def check_yaml(path: Path) -> None:
     try:
         if path.stat().st_size > MAX_YAML_BYTES:
             raise ConfigError(f"{path} is larger than {MAX_YAML_BYTES:,} bytes; make it smaller")
-        nodes, depth = _expanded_size(path)
+        nodes, depth = parsed(partial(_expanded_size, path), packaged=is_packaged(path))
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise InvalidYamlError(f"{path} is not yaml: {describe_yaml_error(error)}") from error
     if nodes > MAX_NODES or depth > MAX_DEPTH:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.config_files import check_yaml, group_options, search_path
+from rlexp.config.config_files import check_yaml, group_options, is_packaged, search_path
 from rlexp.config.overrides import (
     ATTEMPT_KEYS,
     EXPERIMENT_KEYS,
@@ -14,6 +14,7 @@ from rlexp.config.overrides import (
     format_override,
     parse_overrides,
 )
+from rlexp.config.yaml_parsers import packaged_configuration
 from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.spec import SETTABLE
 
@@ -294,7 +295,8 @@ def _read(path: Path) -> dict[str, Any]:
     check_yaml(path)
     try:
         # A reference (`${…}`) can only be resolved later, in the configuration of a cell.
-        content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+        own = packaged_configuration(path.read_text("utf-8")) if is_packaged(path) else None
+        content = OmegaConf.to_container(own or OmegaConf.load(path), resolve=False)
     except (OmegaConfBaseException, OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from rlexp.config.config_files import (
     check_yaml,
     defaults,
     groups,
+    is_packaged,
     options,
     search_path,
 )
 from rlexp.config.first_words import meant_key
+from rlexp.config.yaml_parsers import parsed
 from rlexp.errors import ConfigError, did_you_mean
 
 FILES = ("config.yaml", "sweep.yaml", "report.yaml")
@@ -154,7 +157,7 @@ def file_settings(path: Path, prefix: str, names: tuple[str, ...]) -> Iterator[S
 
     check_yaml(path)
     text = path.read_text(encoding="utf-8")
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = parsed(partial(yaml.compose, text), packaged=is_packaged(path))
     if isinstance(root, yaml.MappingNode):
         yield from _node_settings(root, prefix, names, text.splitlines())
 

@@ -24,6 +24,7 @@ BUFFER = 600
 """Transitions in the replay buffer of a learner, which is only built."""
 
 
+@cache
 def cells(name: str) -> list[str]:
     """The cells of a benchmark; a benchmark that is not a matrix has one without a name."""
     path = matrix_file(name, NOWHERE)

@@ -1,10 +1,11 @@
 """The commands of the pages, and how tests execute them.
 
-Blocks `bash tour` hold commands that tests execute as they stand (test_tours.py, test_readme.py). All other
-blocks of shells are executed page by page: the guides by test_guide_commands.py, all other pages by
-test_page_commands.py, because two files can be tested at the same time. Trainings get tiny budgets. A training that no later
-command of its page reads, because it names no experiment, is planned: its settings are checked and its environment
-is built. What the page about Slurm submits is trained here, and in jobs by tests/cluster/test_slurm_page.py.
+Blocks `bash tour` and `bash readme` hold commands that tests execute as they stand (test_tours.py,
+test_readme.py), the README's with fewer steps outside of `make test-long`. All other blocks of shells are executed
+page by page: the guides by test_guide_commands.py, all other pages by test_page_commands.py, because two files can
+be tested at the same time. Trainings get tiny budgets. A training that no later command of its page reads, because
+it names no experiment, is planned: its settings are checked and its environment is built. What the page about Slurm
+submits is trained here, and in jobs by tests/cluster/test_slurm_page.py.
 """
 
 import shutil
@@ -29,7 +30,7 @@ PAGES = {
     )
 }
 """All pages of the site that are written by hand, by their names."""
-AS_THEY_STAND = ("bash tour", "bash own")
+AS_THEY_STAND = ("bash tour", "bash readme", "bash own")
 """Kinds of blocks that other tests execute as they stand."""
 NOT_EXECUTED = {
     "rlexp run +benchmark=cartpole compute.device=cuda ": "needs a GPU",

@@ -15,7 +15,8 @@ TOUR = (ROOT / "docs" / "tour.md").read_text()
 SHORTER = {
     "seeds.test=5": "seeds.test=2",
     "budget.steps=6000": "budget.steps=2048 budget.final_episodes=2",
-    "sweep quick": "sweep quick sweep.trials=2 budget.steps=2048 budget.final_episodes=2 "
+    "sweep quick": "sweep quick sweep.trials=2 budget.steps=128 budget.final_episodes=2 "
+    "budget.evaluation_every=64 algorithm.n_steps=64 'sweep.space.algorithm.n_steps=choice(32,64)' "
     "seeds.tuning=1 seeds.selection=1 seeds.test=1",
 }
 """Parts of the README's commands, and what replaces them outside of `make test-long`."""

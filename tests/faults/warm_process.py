@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 HERE = Path(__file__).parent
 USE_CASES = (
@@ -174,8 +174,12 @@ class WarmProcess:
     """
 
     def __init__(self, kind: Kind) -> None:
+        # Not at the top, because warm processes need no pytest, which it imports.
+        from probes_left_out import LIMIT, MODULE
+
         self._socket, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = f"import warm_process; warm_process.serve({kind!r})"
+        changes = json.dumps({MODULE: LIMIT})
+        program = f"import warm_process; warm_process.serve({kind!r}, {changes!r})"
         places = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         variables = {"PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
         with end:
@@ -213,15 +217,20 @@ def warm_process(kind: Kind) -> WarmProcess:
     return warm
 
 
-def serve(kind: Kind) -> None:
-    """Import everything, then fork at each request until the requests end."""
+def serve(kind: Kind, changes: str) -> None:
+    """Import everything, then fork at each request until the requests end.
+
+    Args:
+        kind: What the forks are.
+        changes: Constants of modules and their values in all forks that are commands, as JSON.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     if kind == "script":
         for name in STORE:
             importlib.import_module(name)
     else:
-        _import_everything(quick=kind == "quick")
+        _import_everything(json.loads(changes), quick=kind == "quick")
     requested = socket.socket(fileno=os.dup(0))
     while True:
         request, descriptors, *_ = socket.recv_fds(requested, LARGEST, 3)
@@ -234,7 +243,7 @@ def serve(kind: Kind) -> None:
             os.close(descriptor)
 
 
-def _import_everything(*, quick: bool) -> None:
+def _import_everything(changes: Mapping[str, Mapping[str, Any]], *, quick: bool) -> None:
     from rlexp.app.execution import launch_settings
     from rlexp.executors import local, server
     from rlexp.store import provenance
@@ -245,6 +254,8 @@ def _import_everything(*, quick: bool) -> None:
     for module, (name, seconds) in WAITS.items():
         assert hasattr(importlib.import_module(module), name)
         setattr(sys.modules[module], name, seconds)
+    for module, values in changes.items():
+        vars(importlib.import_module(module)).update(values)
     packages = provenance.packages()
     provenance.packages = lambda: packages
     if quick:

@@ -106,10 +106,16 @@ def test_old_python_is_refused(checkout: Path) -> None:
 
 @pytest.fixture
 def ci(checkout: Path, tmp_path: Path) -> Callable[[str], int]:
-    """Run the CI script on a README with a test command; returns its exit code."""
+    """Run the CI script on a README with a test command; returns its exit code.
+
+    No program is missing for the script, and `apt-get` is none that installs: a test must not change the machine.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("strace", "tmux"):
+    listed = (ROOT / ".ci" / "run").read_text().partition("<<'PROGRAMS'\n")[2]
+    needed = [line.split()[0] for line in listed.partition("\nPROGRAMS\n")[0].splitlines()]
+    assert {"strace", "pg_ctl"} <= set(needed)
+    for name in (*needed, "apt-get"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
     variables = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}

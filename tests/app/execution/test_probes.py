@@ -25,12 +25,15 @@ from rlexp.protocol.spec import RunSpec
 
 MEASURED = {"start": 1.0, "step": 0.01, "update": 0.02, "episode": 0.5, "spread": 1.3}
 MEASURED |= {"episode_spread": 2.0, "model": 1000, "gradient": 0.015}
+PROBE_FROM = probes.PROBE_FROM
+"""The limit that users have, read before tests/conftest.py changes it."""
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty cache for this test."""
+def _as_users_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, and the usual limit from which on a plan is probed."""
     monkeypatch.setenv("RLEXP_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(probes, "PROBE_FROM", PROBE_FROM)
 
 
 @pytest.fixture
@@ -92,6 +95,15 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path, probed: list[list[str]]
         with pytest.raises(ConfigError, match="sac on Pendulum-v1 cannot be built: no"):
             found.check(specs)
     assert [["sac"]] * 2 == probed
+
+
+def test_a_command_probes_a_long_plan_unasked(tmp_path: Path, probed: list[list[str]]) -> None:
+    """A command without `--probe` measures a long plan, and says so; with `--no-probe`, it does not."""
+    words = ("run", *LONG, "--dry-run")
+    assert "Measuring for some seconds" not in rlexp(tmp_path, *words, "--no-probe").err
+    assert [] == probed
+    assert "Measuring for some seconds" in rlexp(tmp_path, *words).err
+    assert [["sac", "ppo"]] == probed
 
 
 def test_a_probe_that_dies_leaves_a_guess(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
