@@ -43,7 +43,7 @@ COMMANDS = [
 
 def trains_a_guide(command: str) -> bool:
     """Whether a command trains the policy that other commands of the page name."""
-    return "guide" in shlex.split(command)[-1]
+    return bool(re.fullmatch(r"experiment=\w*guide", shlex.split(command)[-1]))
 
 
 @pytest.fixture(scope="module")

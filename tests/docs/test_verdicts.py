@@ -123,6 +123,19 @@ def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["jump_start", "snapshots"])
+def test_the_page_counts_the_runs_that_reach_the_goal(name: str) -> None:
+    """The page says how many runs with a guide, and without one, have a score above 0."""
+    text = " ".join((DOCS / "guides" / "components.md").read_text().split())
+    plain, guided = (
+        f"{sum(score > 0 for score in cell['scores'].values())} of {len(cell['scores'])}"
+        for cell in stored_comparison(name)["cells"]
+    )
+    found = re.search(rf"Of the runs with `{name}`, (\d+ of \d+) .*? and (\d+ of \d+)", text)
+    assert found is not None
+    assert (guided, plain) == found.groups()
+
+
 @pytest.mark.skipif("constraints_as_terminations" not in NAMES, reason="not measured yet")
 def test_the_page_has_the_measured_costs() -> None:
     """The numbers on constraints are means over the final evaluations of the stored runs."""
