@@ -123,6 +123,20 @@ def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
     )
 
 
+def test_a_difference_without_an_interval_has_a_dash() -> None:
+    """Where all runs of each label are equal, the row has no interval."""
+    (text,) = (verdict([pair]) for pair in stored_comparison("sparse_replays")["pairs"])
+    assert text == "*worse*: `dqn replay=uniform` less `dqn replay=n_step` −1.0 [—], p = 0.002"
+
+
+def test_all_runs_of_the_corridor_are_as_the_page_says() -> None:
+    """Every run with n-step returns reaches the end, and none with uniform replay."""
+    scores = [
+        set(cell["scores"].values()) for cell in stored_comparison("sparse_replays")["cells"]
+    ]
+    assert [{0.0}, {1.0}] == scores
+
+
 @pytest.mark.parametrize("name", ["jump_start", "snapshots"])
 def test_the_page_counts_the_runs_that_reach_the_goal(name: str) -> None:
     """The page says how many runs with a guide, and without one, have a score above 0."""
