@@ -105,12 +105,18 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def interval(difference: Mapping[str, Any]) -> str:
+    """The interval of a difference; there is none where all runs of each label are equal."""
+    low, high = difference["low"], difference["high"]
+    return "[—]" if low is None else f"[{number(low)}, {number(high)}]"
+
+
 def description(pair: Mapping[str, Any]) -> str:
     """A pair in a few words."""
-    estimate, low, high = (number(pair["difference"][key]) for key in ("estimate", "low", "high"))
+    difference = pair["difference"]
     return (
         f"*{pair['verdict']}*: `{pair['first']}` less `{pair['second']}` "
-        f"{estimate} [{low}, {high}], p = {pair['adjusted']:.3f}"
+        f"{number(difference['estimate'])} {interval(difference)}, p = {pair['adjusted']:.3f}"
     )
 
 

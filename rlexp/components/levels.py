@@ -39,9 +39,20 @@ class Levels:
     training: Annotated[int, Interval(ge=1, le=MOST)]
     """Number of training levels: the seeds from `start` on."""
     test: Annotated[int, Interval(ge=1, le=MOST)]
-    """Number of test levels: the seeds after those of training."""
+    """Number of test levels: the seeds from `first_test` on."""
     start: Annotated[int, Interval(ge=0, le=MOST)]
     """Seed of the first training level."""
+    first_test: Annotated[int, Interval(ge=0, le=2 * MOST)] | None = None
+    """Seed of the first test level; None takes the one after the training levels."""
+
+    def __post_init__(self) -> None:
+        training, test = self._training_levels, self._test_levels
+        if training.start < test.stop and test.start < training.stop:
+            raise ConfigError(
+                f"component levels: test levels {test.start} to {test[-1]} share seeds with training "
+                f"levels {training.start} to {training[-1]}: use "
+                f"environment.components.levels.first_test={training.stop} or more, or null"
+            )
 
     @property
     def splits(self) -> bool:
@@ -66,10 +77,17 @@ class Levels:
                 "levels must be inside of jump_start and snapshots: "
                 "component=[levels,snapshots], in this order"
             )
-        training = range(self.start, self.start + self.training)
-        test = range(training.stop, training.stop + self.test)
-        levels = test if stage is Stage.EVALUATION else training
+        levels = self._test_levels if stage is Stage.EVALUATION else self._training_levels
         return LevelEnvironment(environment, levels, drawn=stage is Stage.TRAINING)
+
+    @property
+    def _training_levels(self) -> range:
+        return range(self.start, self.start + self.training)
+
+    @property
+    def _test_levels(self) -> range:
+        first = self._training_levels.stop if self.first_test is None else self.first_test
+        return range(first, first + self.test)
 
 
 class LevelEnvironment(gym.Wrapper[Any, Any, Any, Any]):

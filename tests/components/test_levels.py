@@ -1,6 +1,7 @@
 """Levels of training and evaluation, and randomness within a level."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,8 @@ from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 from rlexp.components.levels import Levels
 from rlexp.environments import MEASURES, Stage
+from rlexp.errors import ConfigError
+from rlexp.protocol.identity import identifying, named_part
 
 LEVELS = Levels(training=20, test=10, start=100)
 
@@ -68,6 +71,44 @@ def test_evaluation_plays_its_set_in_order(stage: Stage, first: int, count: int)
         environment.get_wrapper_attr("deal")(position, 4)
         played_levels += levels_of(episodes(environment, position, count // 2))
     assert sorted([*range(first, first + count)] * 2) == sorted(played_levels)
+
+
+def test_numbers_of_training_levels_are_scored_on_the_same_test_levels() -> None:
+    """With `first_test`, evaluations play the same levels, however many are trained on."""
+    played_levels = []
+    for training in (1, 20):
+        levels = Levels(training=training, test=10, start=100, first_test=120)
+        played_levels.append(levels_of(episodes(levels.wrap(Dice(), Stage.EVALUATION), 1, 10)))
+        trained = levels_of(episodes(levels.wrap(Dice(), Stage.TRAINING), 1, 200))
+        assert set(range(100, 100 + training)) == set(trained)
+    assert [list(range(120, 130))] * 2 == played_levels
+
+
+@pytest.mark.parametrize("first_test", [91, 100, 119])
+def test_a_level_of_both_sets_is_refused(first_test: int) -> None:
+    """No test level may be a training level; the message names both sets and what is allowed."""
+    expected = (
+        f"test levels {first_test} to {first_test + 9} share seeds with training levels 100 to 119: "
+        "use environment.components.levels.first_test=120 or more, or null"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        Levels(training=20, test=10, start=100, first_test=first_test)
+
+
+@pytest.mark.parametrize("first_test", [0, 90, 120])
+def test_test_levels_may_touch_training_levels(first_test: int) -> None:
+    """Test levels may lie before or after the training levels."""
+    levels = Levels(training=20, test=10, start=100, first_test=first_test)
+    environment = levels.wrap(Dice(), Stage.EVALUATION)
+    assert list(range(first_test, first_test + 10)) == levels_of(episodes(environment, 1, 10))
+
+
+def test_without_first_test_a_run_keeps_its_identity() -> None:
+    """The setting is no part of the identity where it is null, so runs keep their names."""
+    chosen = replace(LEVELS, first_test=120)
+    parts = [named_part(Levels, "component", "levels", asdict(each)) for each in (LEVELS, chosen)]
+    assert "first_test" not in identifying(parts[0])
+    assert 120 == identifying(parts[1])["first_test"]
 
 
 def test_level_does_not_depend_on_other_draws() -> None:

@@ -1,6 +1,7 @@
 """The page about curricula lists every teacher, and its example teacher works."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -57,13 +58,38 @@ def test_every_teacher_has_a_row() -> None:
     assert {path.stem for path in (ROOT / "conf" / "teacher").glob("*.yaml")} == rows
 
 
-@pytest.mark.parametrize("teacher", ["random", "alp_gmm", "mbtl", "success_rate"])
-def test_benchmark_composes(teacher: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("benchmark", "teacher"),
+    [
+        ("teachers", "random"),
+        ("teachers", "alp_gmm"),
+        ("more_teachers", "random"),
+        ("more_teachers", "mbtl"),
+        ("more_teachers", "success_rate"),
+    ],
+)
+def test_benchmark_composes(benchmark: str, teacher: str, tmp_path: Path) -> None:
     """The benchmark of a teacher tests each context once, and counts those below the bound of the page."""
-    (composed,) = compose(["+benchmark=teachers", f"teacher={teacher}"], tmp_path)
+    (composed,) = compose([f"+benchmark={benchmark}", f"teacher={teacher}"], tmp_path)
     root, parts = validate(composed.plain)
     context = parts.environment.components["context"]
     assert root.budget.final_episodes == len(context.test_contexts())
     catastrophe = parts.environment.components["catastrophe"]
     assert f"A context is mastered where the return reaches {catastrophe.below:.0f}." in PAGE
     parts.environment.make()
+
+
+def test_the_worst_context_is_a_corner_of_the_training_box(tmp_path: Path) -> None:
+    """The benchmark of `iwocs` is scored with the shortest pole under the strongest gravity."""
+    (composed,) = compose(["+benchmark=iwocs", "teacher=iwocs"], tmp_path)
+    _, parts = validate(composed.plain)
+    ((length, gravity),) = parts.environment.components["context"].test_contexts()
+    low, high = parts.environment.make().get_wrapper_attr("task_box")
+    assert (length, gravity) == (low[0], high[1])
+
+
+def test_the_page_says_that_both_sides_fail_in_the_worst_context() -> None:
+    """No stored run of the benchmark of `iwocs` has the mean return that the page names."""
+    (bound,) = re.findall(r"no run has a mean return of (\d+) there", PAGE)
+    stored = json.loads((ROOT / "conf" / "benchmark" / "verdicts" / "iwocs.json").read_text())
+    assert all(max(cell["scores"].values()) < int(bound) for cell in stored["cells"])

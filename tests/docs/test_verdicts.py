@@ -123,6 +123,33 @@ def test_stored_verdicts_are_small_and_name_no_machine(name: str) -> None:
     )
 
 
+def test_a_difference_without_an_interval_has_a_dash() -> None:
+    """Where all runs of each label are equal, the row has no interval."""
+    (text,) = (verdict([pair]) for pair in stored_comparison("sparse_replays")["pairs"])
+    assert text == "*worse*: `dqn replay=uniform` less `dqn replay=n_step` −1.0 [—], p = 0.002"
+
+
+def test_all_runs_of_the_corridor_are_as_the_page_says() -> None:
+    """Every run with n-step returns reaches the end, and none with uniform replay."""
+    scores = [
+        set(cell["scores"].values()) for cell in stored_comparison("sparse_replays")["cells"]
+    ]
+    assert [{0.0}, {1.0}] == scores
+
+
+@pytest.mark.parametrize("name", ["jump_start", "snapshots"])
+def test_the_page_counts_the_runs_that_reach_the_goal(name: str) -> None:
+    """The page says how many runs with a guide, and without one, have a score above 0."""
+    text = " ".join((DOCS / "guides" / "components.md").read_text().split())
+    plain, guided = (
+        f"{sum(score > 0 for score in cell['scores'].values())} of {len(cell['scores'])}"
+        for cell in stored_comparison(name)["cells"]
+    )
+    found = re.search(rf"Of the runs with `{name}`, (\d+ of \d+) .*? and (\d+ of \d+)", text)
+    assert found is not None
+    assert (guided, plain) == found.groups()
+
+
 @pytest.mark.skipif("constraints_as_terminations" not in NAMES, reason="not measured yet")
 def test_the_page_has_the_measured_costs() -> None:
     """The numbers on constraints are means over the final evaluations of the stored runs."""
