@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
 from rlexp.app.execution.probes import Costs, find_costs
@@ -54,6 +55,8 @@ def prepare(
     if not options.dry_run or len(configurations) == 1:
         check_compatibility(configurations, workspace, spaces, request.parts)
         costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
+        if not options.dry_run:
+            ScriptChecks(workspace, launch.executor, observer.note).check(_new(request, plan))
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -96,6 +99,13 @@ def find_checked_costs(
     costs = find_costs(plan.missing, launch, workspace, observer, spaces, probing=probing)
     costs.check(plan.missing)
     return costs
+
+
+def _new(request: RunRequest, plan: Plan) -> Iterator[Configuration]:
+    """The configurations with missing runs of which no run has ended with a score."""
+    proved = {spec.fingerprint for spec in plan.done}
+    wanted = {spec.fingerprint for spec in plan.missing} - proved
+    return (c for c in request.experiment.configurations if c.fingerprint in wanted)
 
 
 def _failures(
