@@ -25,8 +25,10 @@ from rlexp.temporary_folders import scratch
 from rlexp.trainer import CHECKS
 from rlexp.training.scripts.script_check import Answer, Verdict, ask_script
 
-LONGEST_CHECK = 90.0
-"""Seconds after which a script counts as giving no answer."""
+LONGEST_CHECK = 300.0
+"""Seconds after which a script counts as giving no answer; on a busy machine, imports take minutes."""
+ENDING = 30.0
+"""Further seconds in which a script that gives no answer is ended."""
 SETTINGS = "algorithm.settings."
 """Beginning of the key of a setting of a script."""
 KEY = re.compile(r"((?:algorithm|environment)\.[\w.]+)")
@@ -124,7 +126,8 @@ class ScriptChecks:
                 answer = ask_script(script, self.limit)
                 return [answer.verdict, answer.text]
 
-            verdict, text = call_in_subprocess(f"the settings of {algorithm.name}", ask)
+            what = f"the settings of {algorithm.name}"
+            verdict, text = call_in_subprocess(what, ask, limit=self.limit + ENDING)
         return Answer(Verdict(verdict), text)
 
     def _own_settings(self, configuration: Configuration) -> Mapping[str, Any]:
