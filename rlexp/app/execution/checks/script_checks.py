@@ -173,7 +173,7 @@ def _lacking(
 
 
 def _suspects(settings: Mapping[str, Any], line: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that an error is about: those that it names, or else those that are not the recipe's.
+    """The settings that an error is about: those whose name or text it has, or else those that are not the recipe's.
 
     Args:
         settings: All settings by dotted key.
@@ -184,6 +184,10 @@ def _suspects(settings: Mapping[str, Any], line: str, own: Mapping[str, Any]) ->
         return {}
     changed = {key: value for key, value in settings.items() if own and own.get(key) != value}
     words = set(re.findall(r"\w+", line))
-    named = {k: v for k, v in (changed or settings).items() if k.rpartition(".")[2] in words}
+    named = {
+        key: value
+        for key, value in (changed or settings).items()
+        if key.rpartition(".")[2] in words or (isinstance(value, str) and value in words)
+    }
     # All of a script with few settings: one of them it is, if any.
     return named or changed or (settings if len(settings) <= MOST_SUSPECTS else {})
