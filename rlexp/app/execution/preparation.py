@@ -20,6 +20,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
+from rlexp.store.layout import RunPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ def prepare(
         check_compatibility(configurations, workspace, spaces, request.parts)
         costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
         if not options.dry_run:
-            ScriptChecks(workspace, launch.executor, observer.note).check(_new(request, plan))
+            ScriptChecks(workspace, launch.executor, observer.note).check(
+                _new(request, plan, workspace)
+            )
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -101,11 +104,20 @@ def find_checked_costs(
     return costs
 
 
-def _new(request: RunRequest, plan: Plan) -> Iterator[Configuration]:
-    """The configurations with missing runs of which no run has ended with a score."""
+def _new(request: RunRequest, plan: Plan, workspace: Workspace) -> Iterator[Configuration]:
+    """The configurations with missing runs of which no run has reported anything."""
+    paths = workspace.layout.experiment(request.experiment.name)
     proved = {spec.fingerprint for spec in plan.done}
+    # A run that was killed after its first report had accepted its settings.
+    proved |= {s.fingerprint for s in plan.missing if _has_reported(paths.run(s.name))}
     wanted = {spec.fingerprint for spec in plan.missing} - proved
     return (c for c in request.experiment.configurations if c.fingerprint in wanted)
+
+
+def _has_reported(run: RunPaths) -> bool:
+    """Whether a training script has written results of a run."""
+    results = [attempt.results for attempt in run.attempts()]
+    return any(path.stat().st_size for path in results if path.exists())
 
 
 def _failures(

@@ -134,6 +134,14 @@ def test_accepted_settings_train_and_each_configuration_is_checked_once() -> Non
     assert (2, 6) == (len(starts()), len(starts(asked=False)))
 
 
+def test_a_run_that_has_reported_is_not_checked_again() -> None:
+    """A run that ended after its first report has accepted its settings; a command that retries it asks nothing."""
+    write_script("run.report(10)\nraise ValueError('later')")
+    for words in ([], ["--retry"]):
+        assert 0 != train("seeds.test=1", *words).code
+    assert (1, 2) == (len(starts()), len(starts(asked=False)))
+
+
 def test_the_seed_of_a_check_is_of_the_tuning_phase() -> None:
     """The script is told the numbers of the first tuning seed."""
     write_script(ASKING)
