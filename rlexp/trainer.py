@@ -6,15 +6,20 @@ This module imports the standard library only, so that it works in the virtual e
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 CONFIGURATION = "RLEXP_CONFIGURATION"
 RESULTS = "RLEXP_RESULTS"
 """Variables with the names of the two files of a script (`docs/guides/external.md`)."""
+CHECKS = "RLEXP_CHECKS"
+"""Variable that is set where the script is started to check its settings, and not to train."""
+CHECKED = 79
+"""Exit code of a script whose settings were accepted: no program of the system ends with it."""
 TEAM = "team"
 """The component of an evaluation of several agents that is the mean return of all agents."""
 CHECKPOINT = "checkpoint.json"
@@ -43,6 +48,76 @@ class SavedStep:
     attempt: int
 
 
+class AskedSettings(dict[str, Any]):
+    """Settings that know which names a script asked for, in a check of the settings."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(str(name))
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a setting, or a default."""
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove a setting and return its value, or a default."""
+        self.asked.add(name)
+        return super().pop(name, *default)
+
+    def keys(self) -> Any:
+        """All names, which then count as asked for: what the caller does with them is not seen."""
+        return self._all().keys()
+
+    def values(self) -> Any:
+        """All values; see `keys`."""
+        return self._all().values()
+
+    def items(self) -> Any:
+        """All names with their values; see `keys`."""
+        return self._all().items()
+
+    def copy(self) -> dict[str, Any]:
+        """The settings as a plain dictionary; see `keys`."""
+        return dict(self._all())
+
+    def __or__(self, other: Any) -> Any:
+        return self._all() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self._all()
+
+    def _all(self) -> dict[str, Any]:
+        """All settings as a plain dictionary; every name counts as asked for."""
+        # The methods of the class itself would count what they read.
+        plain = dict(dict.items(self))
+        self.asked.update(plain)
+        return plain
+
+    def misspelt(self) -> tuple[str, str] | None:
+        """A setting that nobody asked for, and a similar name that was asked for in vain; or None.
+
+        A setting without such a name may be read later, so that it is no mistake for certain.
+        """
+        names = set(dict.keys(self))
+        missing = sorted(self.asked - names)
+        for name in sorted(names - self.asked):
+            if near := get_close_matches(name, missing, n=1):
+                return name, near[0]
+        return None
+
+
 @dataclass(slots=True)
 class Trainer:
     """The run that a script executes: what it is to do, and where it reports.
@@ -57,6 +132,7 @@ class Trainer:
     _evaluations: int = field(default=0)
     _asked: bool = field(default=False)
     _saved: int = field(default=0)
+    _checks: AskedSettings | None = field(default=None)
 
     @classmethod
     def of_run(cls) -> "Trainer":
@@ -71,7 +147,11 @@ class Trainer:
                 "rlexp run algorithm=external algorithm.command='python SCRIPT'"
             )
         content = json.loads(Path(os.environ[CONFIGURATION]).read_text())
-        return cls(content, Path(os.environ[RESULTS]))
+        results = Path(os.environ[RESULTS])
+        if CHECKS not in os.environ:
+            return cls(content, results)
+        settings = AskedSettings(content["settings"])
+        return cls({**content, "settings": settings}, results, _checks=settings)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -172,6 +252,7 @@ class Trainer:
 
     def report(self, step: int, **metrics: float) -> None:
         """Report metrics of the learner; without any, the line is a sign of life."""
+        self._end_check()
         # JSON holds no numbers of NumPy, PyTorch or JAX.
         numbers = {name: float(value) for name, value in metrics.items()}
         self._write(step, **({"metrics": numbers} if numbers else {}))
@@ -195,6 +276,7 @@ class Trainer:
             final: Whether it is that of the final policy.
             measures: Further numbers by name, one for each episode (`success`).
         """
+        self._end_check()
         line: dict[str, Any] = {
             "returns": {name: _numbers(values) for name, values in returns.items()}
             if isinstance(returns, Mapping)
@@ -219,6 +301,7 @@ class Trainer:
             returns: Of each agent, the return of each episode.
             final: Whether it is that of the final policies.
         """
+        self._end_check()
         columns = {name: _numbers(values) for name, values in returns.items()}
         team = [sum(episode) / len(columns) for episode in zip(*columns.values(), strict=True)]
         self.evaluated(step, {TEAM: team, **columns}, final=final)
@@ -233,6 +316,7 @@ class Trainer:
             front: Of each policy, the returns of its episodes for each objective by name.
             final: Whether it is that of the final policies.
         """
+        self._end_check()
         policies = [
             {name: _numbers(values) for name, values in policy.items()} for policy in front
         ]
@@ -253,6 +337,7 @@ class Trainer:
             The undiscounted return of each episode. Where a wrapper of Gymnasium records the
             statistics of episodes, they are taken: wrappers outside of it may change rewards.
         """
+        self._end_check()
         seed, episodes = self.evaluation(step, final=final)
         # A class of environments has the methods of one.
         is_made = hasattr(environment, "step") and not isinstance(environment, type)
@@ -279,6 +364,7 @@ class Trainer:
 
     def is_due(self, step: int) -> bool:
         """Whether an evaluation during training is due at `step`, since the last time this was asked."""
+        self._end_check()
         self._asked = True
         if not self._is_missing(step):
             return False
@@ -307,6 +393,7 @@ class Trainer:
         Raises:
             RuntimeError: An evaluation is due at this step, or `save` wrote nothing.
         """
+        self._end_check()
         if self._asked and self._is_missing(step):
             raise RuntimeError(
                 f"an evaluation is due at step {step}: play it (is_due, evaluate) before the checkpoint"
@@ -342,10 +429,30 @@ class Trainer:
         self._evaluations = self._due_by(saved.step)
         return saved
 
+    def _end_check(self) -> None:
+        """End the process where it checks the settings: whoever reports a step has accepted them."""
+        if self._checks is None:
+            return
+        if pair := self._checks.misspelt():
+            name, near = pair
+            text = f"algorithm.settings.{name}: the script asks for no such setting; did you mean '{near}'?"
+            _end(1, text)
+        self._write(0, checked=True)
+        _end(CHECKED)
+
     def _write(self, step: int, **values: Any) -> None:
         """Append a line; it is complete when this returns."""
         with self.results.open("a") as file:
             file.write(json.dumps({"step": int(step), **values}) + "\n")
+
+
+def _end(code: int, text: str = "") -> NoReturn:
+    """End the process at once: libraries may catch SystemExit, or wait for their threads."""
+    if text:
+        sys.stderr.write(f"{text}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _no_such(kind: str, name: str, names: Sequence[str]) -> str:

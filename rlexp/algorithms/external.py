@@ -45,7 +45,10 @@ class External:
     identity: ClassVar = Identity(
         "algorithm",
         "external",
-        excluded=("continues", "hang_timeout", "unit", "reports", "choices", "example"),
+        excluded=(
+            *("continues", "hang_timeout", "unit", "reports", "choices", "example"),
+            "checks",
+        ),
     )
 
     policies: ClassVar[tuple[str, ...]] = ()
@@ -74,6 +77,8 @@ class External:
     """Of a recipe: the allowed values of settings, by dotted key (`algorithm.settings.algorithm`)."""
     example: tuple[str, ...] = ()
     """Of a recipe: further words of a command that trains with it (`environment=cartpole`)."""
+    checks: bool = False
+    """Whether the script is started once before its runs, to check its settings with `rlexp.trainer`."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid name or command, and compute the sha256 of each file."""
@@ -83,7 +88,7 @@ class External:
                 "digits and _"
             )
         arguments = _split(self.command)
-        allowed = [*PLACEHOLDERS, *(f"{SETTINGS}{key}" for key, _ in _leaves(self.settings))]
+        allowed = [*PLACEHOLDERS, *(f"{SETTINGS}{key}" for key, _ in leaves(self.settings))]
         for name in _placeholders(arguments):
             if name not in allowed:
                 raise ConfigError(
@@ -142,7 +147,7 @@ def uses_placeholder(command: str, name: str) -> bool:
 def settings_named(command: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that have a placeholder in a command, by dotted key."""
     named = {match[1] for match in PLACEHOLDER.finditer(command)}
-    return {key: value for key, value in _leaves(settings) if f"{SETTINGS}{key}" in named}
+    return {key: value for key, value in leaves(settings) if f"{SETTINGS}{key}" in named}
 
 
 def files_named(command: str, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -181,11 +186,11 @@ def _placeholders(arguments: Iterable[str]) -> Iterator[str]:
             )
 
 
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every setting that is not a mapping, with its dotted key."""
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
@@ -194,7 +199,7 @@ def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the text for the placeholder of each setting."""
     return {
         f"{{{SETTINGS}{key}}}": value if isinstance(value, str) else json.dumps(value)
-        for key, value in _leaves(settings)
+        for key, value in leaves(settings)
     }
 
 

@@ -9,7 +9,15 @@ from typing import Any, cast
 import pytest
 
 from rlexp import trainer
-from rlexp.trainer import CONFIGURATION, RESULTS, NotARunError, Trainer
+from rlexp.trainer import (
+    CHECKED,
+    CHECKS,
+    CONFIGURATION,
+    RESULTS,
+    AskedSettings,
+    NotARunError,
+    Trainer,
+)
 
 
 class Corridor:
@@ -200,3 +208,74 @@ def test_an_environment_has_the_arguments_and_the_limit_of_the_task(tmp_path: Pa
     run.configuration["environment"] = {"imports": ["no_such_module"]}  # type: ignore[index]
     with pytest.raises(SystemExit, match=r"imports=no_such_module cannot be imported"):
         run.make_environment(make)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        dict,
+        lambda settings: {**settings},
+        list,
+        lambda settings: settings.copy(),
+        lambda settings: settings | {"more": 1},
+        lambda settings: {"more": 1} | settings,
+        lambda settings: [*settings.values()],
+        json.dumps,
+        lambda settings: settings.pop("learning_rte"),
+        lambda settings: "learning_rte" in settings,
+        lambda settings: settings["learning_rte"],
+    ],
+)
+def test_a_setting_that_a_script_may_have_read_is_not_misspelt(read: Any) -> None:
+    """Whatever reads all settings or this one clears it; until then its similar name shows the mistake."""
+    settings = AskedSettings({"learning_rte": 0.1})
+    assert settings.misspelt() is None
+    settings.get("learning_rate", 0.5)
+    assert ("learning_rte", "learning_rate") == settings.misspelt()
+    read(settings)
+    assert settings.misspelt() is None
+
+
+def test_an_unread_setting_without_a_similar_name_may_be_read_later() -> None:
+    """A setting that nobody read is no mistake for certain."""
+    settings = AskedSettings({"save_every": 10})
+    assert 3 == settings.get("learning_rate", 3)
+    assert settings.misspelt() is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "is_due(0)",
+        "report(1)",
+        "evaluated(1, [1])",
+        "evaluated_team(1, {'a': [1]})",
+        "evaluated_front(1, [])",
+        "evaluate(None, None, 1)",
+        "checkpoint(1, None)",
+    ],
+)
+def test_a_check_ends_at_the_first_call_of_the_training(call: str, tmp_path: Path) -> None:
+    """The process ends with the code of a check, whatever catches SystemExit; reads before it go on."""
+    configuration = {**run_of(tmp_path).configuration, "seeds": {"evaluation": [1, 2]}}
+    (tmp_path / "told.json").write_text(json.dumps(configuration))
+    script = f"""
+from rlexp.trainer import Trainer
+run = Trainer.of_run()
+run.check_settings(["lr"]), run.restored(), run.seed, run.steps, run.settings["lr"]
+print("made", flush=True)
+try:
+    run.{call}
+except BaseException as error:
+    print("caught", error)
+print("went on")
+"""
+    variables = {CONFIGURATION: str(tmp_path / "told.json"), RESULTS: str(tmp_path / "results")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**variables, CHECKS: "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (CHECKED, "made\n") == (done.returncode, done.stdout), done.stderr
+    assert [{"step": 0, "checked": True}] == [
+        json.loads(line) for line in (tmp_path / "results").read_text().splitlines()
+    ]

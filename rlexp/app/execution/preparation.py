@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
+from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
 from rlexp.app.execution.probes import Costs, find_costs
@@ -19,6 +20,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
+from rlexp.store.layout import RunPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ def prepare(
     if not options.dry_run or len(configurations) == 1:
         check_compatibility(configurations, workspace, spaces, request.parts)
         costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
+        if not options.dry_run:
+            ScriptChecks(workspace, launch.executor, observer.note).check(
+                _new(request, plan, workspace)
+            )
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -96,6 +102,22 @@ def find_checked_costs(
     costs = find_costs(plan.missing, launch, workspace, observer, spaces, probing=probing)
     costs.check(plan.missing)
     return costs
+
+
+def _new(request: RunRequest, plan: Plan, workspace: Workspace) -> Iterator[Configuration]:
+    """The configurations with missing runs of which no run has reported anything."""
+    paths = workspace.layout.experiment(request.experiment.name)
+    proved = {spec.fingerprint for spec in plan.done}
+    # A run that was killed after its first report had accepted its settings.
+    proved |= {s.fingerprint for s in plan.missing if _has_reported(paths.run(s.name))}
+    wanted = {spec.fingerprint for spec in plan.missing} - proved
+    return (c for c in request.experiment.configurations if c.fingerprint in wanted)
+
+
+def _has_reported(run: RunPaths) -> bool:
+    """Whether a training script has written results of a run."""
+    results = [attempt.results for attempt in run.attempts()]
+    return any(path.stat().st_size for path in results if path.exists())
 
 
 def _failures(

@@ -209,7 +209,7 @@ def _follow_process(
 ) -> int:
     """Start a script and emit its events until it has ended; returns its exit code."""
     code = None
-    with _started(script) as process:
+    with started(script) as process:
         listener.beat(0)
         while code is None:
             with suppress(subprocess.TimeoutExpired):
@@ -273,7 +273,7 @@ def _died(code: int, script: Script, *, by_kernel: bool) -> ScriptFault:
 
 
 @contextmanager
-def _started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
+def started(script: Script) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a script in the process group of this process, and end it with all its children.
 
     Killing the process group of the run therefore also kills the script.

@@ -12,6 +12,7 @@ from rlexp.app.execution.checkpoints import (
     drift_command,
 )
 from rlexp.app.execution.checks.device_check import check_devices
+from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states
@@ -251,6 +252,11 @@ def run_sweep(
             *(paths, experiment, configurer, launch, options),
             *(tries, workspace, observer),
         )
+    configurer.scripts = ScriptChecks(workspace, launch.executor, observer.note)
+    # Before the lock, whose file is in the folder of the sweep.
+    if not paths.definition.exists():
+        configurer.check_scripts(configurer.asked.experiment.defaults)
+    read_tries(options.tries, configurer)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.

@@ -356,7 +356,11 @@ CLEANUP_LIMIT = 5.0
 
 
 def call_in_subprocess(
-    what: str, function: Callable[[], Any], cleanup: Callable[[], object] = lambda: None
+    what: str,
+    function: Callable[[], Any],
+    cleanup: Callable[[], object] = lambda: None,
+    *,
+    limit: float = LIMIT,
 ) -> Any:
     """Call a function in a forked child process and return its result, which is JSON values.
 
@@ -365,6 +369,7 @@ def call_in_subprocess(
         function: Called in the child process.
         cleanup: Called in the child after the result is sent; its errors are ignored, and the child
             is killed after some seconds.
+        limit: Seconds to wait for the result.
 
     Raises:
         ConfigError: The child raised an error, died or sent no result in time.
@@ -388,7 +393,7 @@ def call_in_subprocess(
     os.close(writing)
     content = None
     try:
-        content = _read(reading, time.monotonic() + LIMIT)
+        content = _read(reading, time.monotonic() + limit)
     finally:
         os.close(reading)
         # Without a result there is nothing worth waiting for: the child hangs, or is dead already.
@@ -397,7 +402,7 @@ def call_in_subprocess(
     if not content:
         code = os.waitstatus_to_exitcode(status)
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        how = f"after {LIMIT:g} s without a result" if content is None else how
+        how = f"after {limit:g} s without a result" if content is None else how
         raise ConfigError(f"the process that examined {what} ended {how}")
     kind, value = json.loads(content)
     if kind == "error":

@@ -4,9 +4,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlexp import trainer
 from rlexp.algorithms.external import RECIPES_FOLDER, External, files_named
 from rlexp.app.execution.scripts.failure_lines import failure_line
 from rlexp.app.execution.scripts.recipe_environments import (
@@ -14,10 +16,14 @@ from rlexp.app.execution.scripts.recipe_environments import (
     clean_variables,
     recipe_with,
 )
-from rlexp.app.execution.scripts.silent_scripts import script_without_rlexp, silent_script
+from rlexp.app.execution.scripts.silent_scripts import (
+    missing_script,
+    script_without_rlexp,
+    silent_script,
+)
 from rlexp.app.workspace import Workspace
 from rlexp.config.validate import build
-from rlexp.errors import ConfigError
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.event_tail import EventFilesTail
 from rlexp.executors.local import THREAD_VARIABLES
 from rlexp.executors.memory import out_of_memory_kills
@@ -36,6 +42,9 @@ from rlexp.training.scripts.script_results import EarlierAttempt, evaluations_in
 if TYPE_CHECKING:
     from rlexp.training.parts import Training
 
+TRAINER = "rlexp.trainer"
+"""The name under which an attempt records which helper of scripts it had."""
+
 
 def check_external(configuration: Configuration, workspace: Workspace, checked: set[str]) -> None:
     """Refuse components, which a script cannot be given, and script files that were edited.
@@ -47,7 +56,7 @@ def check_external(configuration: Configuration, workspace: Workspace, checked: 
             added.
 
     Raises:
-        ConfigError: The environment has components, or the script certainly reports nothing.
+        ConfigError: The environment has components, or the script is missing or certainly reports nothing.
         RecordError: A file that defines the runs has changed.
     """
     if components := configuration.environment.get("components"):
@@ -58,6 +67,7 @@ def check_external(configuration: Configuration, workspace: Workspace, checked: 
         )
     algorithm: External = build(configuration.algorithm, "algorithm", workspace.allowed)
     algorithm.check_files()
+    _check_there(algorithm.command)
     if algorithm.requirements is not None:
         key = canonical(sorted(algorithm.requirements))
         # The check reads the files of recipes, and starts the Python of the environment.
@@ -74,6 +84,23 @@ def recipe_environment(algorithm: External) -> RecipeEnvironment | None:
     if algorithm.requirements is None:
         return None
     return RecipeEnvironment(algorithm.name, algorithm.requirements)
+
+
+def _check_there(command: str) -> None:
+    """Refuse a script that is not there.
+
+    Raises:
+        ConfigError: Names the file, and the nearest one of its folder.
+    """
+    if (path := missing_script(command)) is None:
+        return
+    folder = path.absolute().parent
+    beside = [p.name for p in folder.glob(f"*{path.suffix}")] if folder.is_dir() else []
+    raise ConfigError(
+        f"algorithm.command: there is no file {path}{did_you_mean(path.name, beside)} (looked for in "
+        f"{folder}); name a script as it is seen from the folder of the rlexp command",
+        key="algorithm.command",
+    )
 
 
 def _check_reports(command: str) -> None:
@@ -135,13 +162,26 @@ def train_external(
 ) -> RunEnded:
     """Let a training script execute an attempt, in the folder in which the command was given."""
     # Absolute, because the script may change its current folder.
-    task, folder = training.environment.task, attempt.folder.absolute()
-    script_paths, vectors = AttemptPaths(folder), VectorScores.of(spec.environment)
+    paths, vectors = AttemptPaths(attempt.folder.absolute()), VectorScores.of(spec.environment)
     earlier = (
-        _take_over(script_paths, training.budget, listener.now, vectors)
-        if algorithm.continues
-        else {}
+        _take_over(paths, training.budget, listener.now, vectors) if algorithm.continues else {}
     )
+    script = replace(script_of(spec, algorithm, training, paths), earlier=earlier)
+    return train_by_script(script, training.budget, listener, algorithm.check_files)
+
+
+def script_of(
+    spec: RunSpec, algorithm: External, training: "Training", script_paths: AttemptPaths
+) -> Script:
+    """The script of a run, which is ready to be started in a new folder.
+
+    Args:
+        spec: The run.
+        algorithm: The command and its settings.
+        training: The parts of the run.
+        script_paths: The files that the script reads and writes, by absolute paths.
+    """
+    task, vectors = training.environment.task, VectorScores.of(spec.environment)
     recipe = recipe_environment(algorithm)
     recorded = None if training.dataset is None else training.dataset.for_script()
     values = {
@@ -166,13 +206,14 @@ def train_external(
         results=script_paths.results,
         folder=script_paths.files,
     )
-    script = Script(
+    return Script(
         words=algorithm.words(values),
         variables={**(os.environ if recipe is None else clean_variables()), **_variables(values)},
         configuration=script_paths.configuration,
         told={
             **settings,
             "working_directory": str(Path.cwd()),
+            "versions": {TRAINER: digest_of_trainer()},
             **({} if recipe is None else {"packages": recipe.packages}),
             **({} if recorded is None else {"dataset": recorded}),
         },
@@ -181,11 +222,15 @@ def train_external(
         last_words=lambda: failure_line(script_paths.log),
         memory_kills=out_of_memory_kills,
         scalars=_scalars_in(script_paths.files),
-        earlier=earlier,
         unit=spec.unit,
         vectors=vectors,
     )
-    return train_by_script(script, training.budget, listener, algorithm.check_files)
+
+
+def digest_of_trainer() -> str:
+    """The sha256 of the helper of scripts that this rlexp has."""
+    with Path(trainer.__file__).open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _take_over(

@@ -19,11 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlexp.algorithms.external import file_path
 from rlexp.app.execution.scripts import script_imports
 
 PLACEHOLDERS = ("{results}", "{configuration}", "{folder}")
 """Placeholders of a command, which stand for the files of a run."""
 PYTHON = re.compile(r"python[0-9.]*")
+SHELL = re.compile(r"(ba|da|z)?sh")
+PYTHON_FLAGS = frozenset({"-u", "-O", "-B", "-s", "-E"})
+"""Options of Python without a value, with which it finds the same packages."""
+FLAGS_WITHOUT_PACKAGES = frozenset({"-S", "-I"})
+"""Options of Python without a value, with which it finds fewer packages."""
 WITHOUT_RESULTS = re.compile(r"RLEXP_(FOLDER|SEED)")
 """Variables that a script may read without reporting anything."""
 MENTION = re.compile("rlexp", re.IGNORECASE)
@@ -91,6 +97,25 @@ def script_without_rlexp(command: str) -> ExecutedScript | None:
     return _script_if(command, lambda script: _imports_rlexp(script.path) and script.lacks_rlexp)
 
 
+def missing_script(command: str) -> Path | None:
+    """The script that a Python or a shell is to execute, if there is no such file.
+
+    Args:
+        command: The command of `algorithm.command`, with its placeholders.
+    """
+    program, *arguments = shlex.split(command)
+    name = Path(program).name
+    if not (program == "{python}" or PYTHON.fullmatch(name) or SHELL.fullmatch(name)):
+        return None
+    while arguments and arguments[0] in PYTHON_FLAGS | FLAGS_WITHOUT_PACKAGES:
+        arguments.pop(0)
+    if not arguments or arguments[0].startswith("-"):
+        return None
+    path = file_path(arguments[0])
+    # The value of any other placeholder is not known yet.
+    return None if "{" in str(path) or path.exists() else path
+
+
 def _script_if(command: str, holds: Callable[[ExecutedScript], bool]) -> ExecutedScript | None:
     """The script of a command for which something holds; None where it cannot be read."""
     script = _script(shlex.split(command))
@@ -108,7 +133,7 @@ def _script(words: Sequence[str]) -> ExecutedScript | None:
     if program is None or not (words[0] == "{python}" or PYTHON.fullmatch(Path(program).name)):
         return None
     arguments = list(words[1:])
-    while arguments and arguments[0] in {"-u", "-O", "-B", "-s", "-E"}:
+    while arguments and arguments[0] in PYTHON_FLAGS:
         arguments.pop(0)
     if not arguments or not arguments[0].endswith(".py") or "{" in arguments[0]:
         return None

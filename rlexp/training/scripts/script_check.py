@@ -1,0 +1,87 @@
+"""Starts a training script to check its settings: it ends where it would report its first step."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rlexp.trainer import CHECKED
+from rlexp.training.scripts.external import POLL, SHELL, Script, started
+from rlexp.training.scripts.script_results import ScriptFault, Tail
+
+CHECKED_KEY = "checked"
+"""Key of the line with which `rlexp.trainer` says that a script has accepted its settings."""
+
+
+class Verdict(StrEnum):
+    """What a check has found out."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a script to a check.
+
+    Attributes:
+        verdict: Whether the script accepts its settings; a silent one does not say.
+        text: Why it refuses them, or why it counts as silent.
+    """
+
+    verdict: Verdict
+    text: str = ""
+
+
+def ask_script(
+    script: Script, limit: float, monotonic: Callable[[], float] = time.monotonic
+) -> Answer:
+    """Start a script that is asked to check its settings, and end it with its answer.
+
+    Args:
+        script: The script; the variable `CHECKS` is among its variables.
+        limit: Seconds after which it counts as silent.
+        monotonic: Returns the time in seconds.
+    """
+    tail, deadline = Tail(script.results), monotonic() + limit
+    try:
+        with started(script) as process:
+            while monotonic() < deadline:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL)
+                # Poll before reading: if the script has ended, this read sees the complete file.
+                code = process.poll()
+                if lines := tail.read(whole=code is not None):
+                    return _answer_of(lines)
+                if code is not None:
+                    return _answer_by_code(code, script)
+    except ScriptFault as fault:
+        return Answer(Verdict.REFUSED, str(fault))
+    return Answer(Verdict.SILENT, f"it reported nothing for {limit:g} s")
+
+
+def _answer_of(lines: Sequence[bytes]) -> Answer:
+    """The answer of a script that has written results."""
+    with suppress(ValueError, TypeError):
+        # A program that starts the script may end with a code of its own.
+        if CHECKED_KEY in json.loads(lines[0]):
+            return Answer(Verdict.ACCEPTED)
+    return Answer(Verdict.SILENT, "it trains instead of answering")
+
+
+def _answer_by_code(code: int, script: Script) -> Answer:
+    """The answer of a script that has ended without results."""
+    if code == CHECKED:
+        return Answer(Verdict.ACCEPTED)
+    if code == 0:
+        return Answer(Verdict.SILENT, "it ended without a report")
+    if code < 0 or code > SHELL:
+        # The system may have killed it for lack of memory, which says nothing about the settings.
+        return Answer(
+            Verdict.SILENT, f"it was killed by signal {-code if code < 0 else code - SHELL}"
+        )
+    return Answer(Verdict.REFUSED, script.last_words() or f"it ended with code {code}")
