@@ -263,7 +263,7 @@ def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: 
     [
         ("alpa", "no experiment and no run under .* matches 'alpa'; did you mean 'alpha'"),
         ("alpha/nothing", "no run under .* matches 'alpha/nothing'"),
-        ("ppo-test", "'ppo-test' matches 2 runs"),
+        ("ppo-test", "'ppo-test' is ambiguous, because it fits 2 runs: alpha/ppo-test-0"),
         ("", "name an experiment or a run"),
         ("/", "name an experiment or a run"),
         ("alpha/..", "no run under .* matches"),
