@@ -119,6 +119,14 @@ class Workspace:
         exact = [run for run in matches if run.folder.name == part]
         if len(exact or matches) == 1:
             return (exact or matches)[0]
+        if not matches and not experiment and part in {e.name for e in self.layout.experiments()}:
+            raise RecordError(
+                f"{part} is an experiment, and a run is needed: name one as {part}/RUN; to list them: "
+                f"rlexp ls {part}",
+                code="unknown_run",
+                key=name,
+                command=f"rlexp ls {part}",
+            )
         if not matches:
             raise RecordError(
                 f"no run under {self.layout.root} matches {name!r}; see 'rlexp ls'",
