@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlexp.protocol.measures import RETURN, quantity_of
+from rlexp.records.run import State
 from rlexp.text import format_percentage, format_score, shorten_middle
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     kind = f" ({record.failure})" if record.failure else ""
     reason = f": {shorten_middle(record.reason, LONGEST_REASON)}" if record.reason else ""
     more = "; trying again" if again else ""
-    return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
+    # On a full disk, neither the run nor the command that started it can write how it ended.
+    running = record.state is State.RUNNING
+    state = "ended, which could not be recorded" if running else str(record.state)
+    return f"{record.spec.name} {state}{kind}{score}{reason}{more}"
 
 
 def json_text(value: object, indent: int | None = 1, *, only_ascii: bool = False) -> str:

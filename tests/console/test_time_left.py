@@ -6,9 +6,11 @@ from pathlib import Path
 
 from stored_runs import STARTED, configuration, stored
 
+from rlexp.console.formatting import ending
 from rlexp.console.progress import RunsDone, run_cells
 from rlexp.engine.run_in_flight import RunInFlight, read_new_events
 from rlexp.records.events import Continued
+from rlexp.records.run import State
 from rlexp.store.layout import Layout
 from rlexp.store.runs import read_run
 
@@ -86,6 +88,16 @@ def test_the_final_evaluation_of_ended_runs_counts(tmp_path: Path) -> None:
     done.add(replace(record, step=STEPS), again=False)
     following = running(tmp_path, since=20.0, step=0)
     assert "40 s" == left(done.line([following], 1))
+
+
+def test_a_run_that_has_ended_is_not_called_running(tmp_path: Path) -> None:
+    """Where a full disk has no room for the end of a run, its line says so instead of its last state."""
+    run = running(tmp_path, since=0.0, step=50)
+    record = read_run(
+        Layout(tmp_path / "runs").experiment("alpha").run(run.spec.name), run.spec
+    ).record
+    text = ending(replace(record, state=State.RUNNING), again=False)
+    assert f"{run.spec.name} ended, which could not be recorded" == text
 
 
 def test_an_attempt_knows_where_it_continued(tmp_path: Path) -> None:
