@@ -51,8 +51,8 @@ def test_runs_without_a_score_are_listed() -> None:
 def test_the_summary_counts_by_state() -> None:
     """Some missing scores are counted in the text, and a report without any score has a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
-    expected = f"Runs without a score: 4 of 30 ({states}). "
-    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(expected)
+    counted = f"Runs without a score: 4 of 30 ({states}). "
+    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(counted)
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 failed (nan)).")
     assert expected in notices(part_of(MissingRunsSection(), all_failed()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 planned).")
