@@ -207,10 +207,10 @@ def main() -> None:
                     *(contrasts, score, draw, options.studies, options.seed),
                     intervals=options.intervals,
                 )
-                found = "" if name == "nothing" else f"{result.found:.1%}"
+                found = "" if name == "nothing" else f"{100 * result.found:.1f} %"
                 print(
-                    f"| {title} | {draw.__name__} | {name} | {result.wrong:.1%} | {found} | "
-                    f"{result.covered or 0:.1%} | {result.runs:.0f} of {result.most} |",
+                    f"| {title} | {draw.__name__} | {name} | {100 * result.wrong:.1f} % | {found} | "
+                    f"{100 * (result.covered or 0):.1f} % | {result.runs:.0f} of {result.most} |",
                     flush=True,
                 )
 

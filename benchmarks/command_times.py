@@ -101,5 +101,5 @@ def mean_with_interval(values: Sequence[float], level: float = 0.95) -> dict[str
         return {"mean": mean, "n": count, "low": None, "high": None, "method": None}
     error = statistics.stdev(values) / count**0.5
     half = float(student.ppf((1 + level) / 2, count - 1)) * error
-    method = f"{level:.0%} interval by Student's t"
+    method = f"{100 * level:.0f} % interval by Student's t"
     return {"mean": mean, "n": count, "low": mean - half, "high": mean + half, "method": method}

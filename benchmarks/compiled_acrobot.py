@@ -147,8 +147,8 @@ def simulate(library: float, compiled: float, repetitions: int = 400) -> str:
     )
     difference = (library - compiled) * 415
     return (
-        f"{library:.1%} and {compiled:.1%} fail, difference {difference:.1f}, margin {DESIGN.margin}: "
-        f"equivalent in {equivalent / repetitions:.1%} of {repetitions}"
+        f"{100 * library:.1f} % and {100 * compiled:.1f} % fail, difference {difference:.1f}, margin {DESIGN.margin}: "
+        f"equivalent in {100 * (equivalent / repetitions):.1f} % of {repetitions}"
     )
 
 

@@ -1,8 +1,12 @@
 """Reinforcement-learning experiments you can trust."""
 
-from typing import TYPE_CHECKING, Any
+# Without `typing`: until this file is read, Ctrl-C ends a command with a traceback of Python, and to
+# import `typing` takes most of that time.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlexp.api import (
         best,
         compare,
@@ -42,7 +46,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a function of the Python API when it is first used, and return it."""
     if name not in __all__:
         raise AttributeError(f"module 'rlexp' has no attribute {name!r}")
@@ -53,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})

@@ -212,3 +212,9 @@ def test_a_rephrased_error_keeps_its_code_and_key() -> None:
         error.allowed,
         error.command,
     )
+
+
+def test_words_that_a_command_does_not_take_are_named(workspace: Path) -> None:
+    """Further words are refused in a plain sentence, with the command that shows what is taken."""
+    printed = rlexp(workspace, "ls", "alpha", "beta", "gamma")
+    assert "rlexp: the command does not take beta gamma; see 'rlexp ls --help'\n" == printed.err

@@ -99,3 +99,10 @@ def test_help_is_shown(name: str) -> None:
         output, _ = process.communicate(60.0)
     assert 0 == process.returncode
     assert f"{' '.join(words)} [" in output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_values_in_plain_words(name: str) -> None:
+    """No help has a type of Python (`<float>`) or a comparison (`x>=1`) in place of words."""
+    text = CliRunner().invoke(app, [*name.split()[1:], "--help"]).stdout
+    assert [] == re.findall(r"<(?:str|int|float|bool|list|path|file)\b[^>]*>|\bx<?>?=|<=x", text)

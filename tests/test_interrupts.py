@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -80,3 +82,13 @@ def test_an_ignored_interrupt_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     remember_interrupts()
     assert signal.SIG_IGN is signal.getsignal(signal.SIGINT)
+
+
+def test_a_command_imports_nothing_before_it_catches_an_interrupt() -> None:
+    """Where Ctrl-C would still end in a traceback, only two small files of rlexp are read."""
+    probe = (
+        "import sys; b = {*sys.modules}; import rlexp.__main__; print(sorted({*sys.modules} - b))"
+    )
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path = {sys.path!r}; {probe}"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "['rlexp', 'rlexp.__main__']" == process.stdout.strip()

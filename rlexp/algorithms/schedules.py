@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 from rlexp.algorithms.ranges import Finite, NonNegative, Positive, Share, ZeroOrMore
 from rlexp.errors import ConfigError
 from rlexp.protocol.step_schedule import StepSchedule
+from rlexp.text import format_percentage
 
 if TYPE_CHECKING:
     from stable_baselines3.common.utils import ConstantSchedule, LinearSchedule
@@ -49,7 +50,7 @@ class HyperparameterSchedule:
         if start <= 0:
             raise ConfigError(
                 f"a schedule that rises from {self.initial:g} to {self.final:g} cannot begin again "
-                f"after {share:.0%} of training: start a fresh run instead"
+                f"after {format_percentage(share)} of training: start a fresh run instead"
             )
         return replace(self, initial=start, until=share + length)
 

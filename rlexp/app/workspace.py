@@ -119,6 +119,14 @@ class Workspace:
         exact = [run for run in matches if run.folder.name == part]
         if len(exact or matches) == 1:
             return (exact or matches)[0]
+        if not matches and not experiment and part in {e.name for e in self.layout.experiments()}:
+            raise RecordError(
+                f"{part} is an experiment, and a run is needed: name one as {part}/RUN; to list them: "
+                f"rlexp ls {part}",
+                code="unknown_run",
+                key=name,
+                command=f"rlexp ls {part}",
+            )
         if not matches:
             raise RecordError(
                 f"no run under {self.layout.root} matches {name!r}; see 'rlexp ls'",
@@ -126,10 +134,13 @@ class Workspace:
                 key=name,
                 command="rlexp ls",
             )
-        names = [f"{r.folder.parent.name}/{r.folder.name}" for r in matches]
-        more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
+        # Runs of several experiments may have the same whole name.
+        fitting = exact or matches
+        names = [f"{r.folder.parent.name}/{r.folder.name}" for r in fitting]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         raise RecordError(
-            f"{name!r} matches {len(matches)} runs: {', '.join(names[:5])}{more}; write a longer part of the name",
+            f"{name!r} is ambiguous, because it fits {len(names)} runs: {', '.join(names[:3])}{more}; "
+            f"write more of the name, as in {names[0]}",
             code="ambiguous_run",
             key=name,
             allowed=names,

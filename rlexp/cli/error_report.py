@@ -1,5 +1,6 @@
 """What a failed command prints: a line on standard error, and a document with `--json`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from rlexp.app.results import ErrorDocument, document
 from rlexp.cli.exit_codes import INCOMPLETE, MISTAKE
 from rlexp.cli.options import console_for
 from rlexp.errors import Interrupted, RlexpError
+
+EXTRA_WORDS = re.compile(r"Got unexpected extra argument\S* \((.*)\)")
+"""The message of Typer about words behind the last argument that a command takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,7 @@ def _usage_message(error: Any, command: str | None, arguments: Sequence[str]) ->
         .replace("Input should", "it must")
         .rstrip(".")
     )
+    message = EXTRA_WORDS.sub(r"The command does not take \1", message)
     nearest = f"; did you mean '{possibilities[0]}'?" if possibilities[0] else ""
     hint = f"; see '{command}'" if command else ""
     return f"{message[:1].lower()}{message[1:]}{nearest}{hint}"

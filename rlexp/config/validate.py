@@ -502,7 +502,8 @@ def _constant_error(path: str, kind: type) -> ConfigError:
 def _in_words(message: str) -> str:
     """A message of pydantic about a value, in the words of a YAML file."""
     message = message.replace("Input should", "must", 1).replace("be an object", "be a mapping")
-    return message.replace("be a valid ", "be a ").replace("be a integer", "be an integer")
+    message = message.replace("be a valid ", "be a ").replace("be a integer", "be an integer")
+    return message.replace("a array", "a list").replace("an array", "a list")
 
 
 def _class_error(item: Any, path: str) -> ConfigError:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlexp.protocol.measures import RETURN, quantity_of
-from rlexp.text import format_score, shorten_middle
+from rlexp.records.run import State
+from rlexp.text import format_percentage, format_score, shorten_middle
 
 if TYPE_CHECKING:
     from rlexp.engine.run_in_flight import RunInFlight
@@ -18,13 +19,13 @@ LONGEST_REASON = 120
 
 
 def progress(running: "RunInFlight") -> str:
-    """The share of steps done and the mean of the last evaluation (`40% return 12.5`)."""
+    """The share of steps done and the mean of the last evaluation (`40 % return 12.5`)."""
     return " ".join(filter(None, (share_done(running), last_mean(running))))
 
 
 def share_done(running: "RunInFlight") -> str:
-    """The share of steps done (`40%`)."""
-    return f"{min(running.step / running.spec.budget['steps'], 1):.0%}"
+    """The share of steps done (`40 %`)."""
+    return format_percentage(round(min(running.step / running.spec.budget["steps"], 1), 2))
 
 
 def last_mean(running: "RunInFlight") -> str:
@@ -48,7 +49,10 @@ def ending(record: "RunRecord", *, again: bool) -> str:
     kind = f" ({record.failure})" if record.failure else ""
     reason = f": {shorten_middle(record.reason, LONGEST_REASON)}" if record.reason else ""
     more = "; trying again" if again else ""
-    return f"{record.spec.name} {record.state}{kind}{score}{reason}{more}"
+    # On a full disk, neither the run nor the command that started it can write how it ended.
+    running = record.state is State.RUNNING
+    state = "ended, which could not be recorded" if running else str(record.state)
+    return f"{record.spec.name} {state}{kind}{score}{reason}{more}"
 
 
 def json_text(value: object, indent: int | None = 1, *, only_ascii: bool = False) -> str:

@@ -252,6 +252,7 @@ class Dispatch:
         if attempts and attempts[-1].number > out.attempt.number:
             out.attempt, out.offset, out.evaluations = attempts[-1], 0, []
             out.ends_early, out.step, out.since = False, 0, self.monotonic()
+            out.first_step = 0
             out.begun = True
 
     def _resolve(self, name: str, source: Source, reason: str) -> None:

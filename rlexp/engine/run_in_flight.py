@@ -29,6 +29,7 @@ class RunInFlight:
         since: When the attempt began, on the monotonic clock.
         timeout: Time limit of the attempt in seconds.
         step: Environment steps so far.
+        first_step: Environment steps of the checkpoint from which the attempt continued, or 0.
         beats: Counter of heartbeats at the last look; -1 before the first heartbeat.
         beat_at: When the counter last changed, on the monotonic clock.
         offset: Bytes of the journal that were read.
@@ -43,6 +44,7 @@ class RunInFlight:
     since: float
     timeout: float | None = None
     step: int = 0
+    first_step: int = 0
     beats: int = -1
     beat_at: float = 0.0
     offset: int = 0
@@ -106,6 +108,7 @@ def read_new_events(experiment: ExperimentPaths, running: RunInFlight) -> bool:
             # A resumed attempt keeps the evaluations of earlier attempts up to its checkpoint.
             record = read_run(experiment.run(running.spec.name), running.spec).record
             running.evaluations = [e for e in record.evaluations if e.step <= event.step]
+            running.first_step = event.step
         is_over = is_over or isinstance(event, RunEnded)
     return is_over
 

@@ -77,6 +77,9 @@ def with_ends(interval: Interval, digits: int) -> str:
     ends_text = ends(interval, digits)
     shown = format_number(interval.estimate, digits_of(interval, digits))
     runs = [runs_beside(interval)] if few_runs(interval) else []
+    if runs and has_too_few_runs(interval):
+        # The reason names the number of runs as well, which stands before it here.
+        return f"{shown} ({_count_of_few(interval)}; {TOO_FEW})"
     if not possible(interval):
         return f"{shown} ({'; '.join([*runs, ends_text])})"
     return " ".join([shown, ends_text, *(f"({listed})" for listed in runs)])
@@ -113,10 +116,16 @@ def runs_beside(interval: Interval) -> str:
     return f"{count}: {every_run(interval)}" if few_runs(interval) else count
 
 
+def _count_of_few(interval: Interval) -> str:
+    """Number and scores of runs that are too few; the score of a single one is the estimate."""
+    return "n = 1" if interval.n == 1 else runs_beside(interval)
+
+
 def sentence(title: str, estimate: Estimate) -> str:
     """An estimate with its interval, number of runs and method, on one line."""
     shown = f"{title} {with_ends(estimate, estimate.digits)}"
-    count = "" if few_runs(estimate) else f" ({runs_beside(estimate)})"
+    has_count = few_runs(estimate) or has_too_few_runs(estimate)
+    count = "" if has_count else f" ({runs_beside(estimate)})"
     if not possible(estimate):
         return f"{shown}{count}"
     parts = [f"{shown}{count}", method_text(estimate)]

@@ -1,4 +1,4 @@
-"""Simulated coverage of 95% intervals of few runs: how often they contain the true value."""
+"""Simulated coverage of 95 % intervals of few runs: how often they contain the true value."""
 
 import math
 from bisect import bisect_left
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 LEVEL = 0.95
 """The nominal level of the intervals that were simulated."""
 REPETITIONS = 1_000
-"""Fewest repetitions for which the table holds: with ten, coverage is 76% instead of 94%."""
+"""Fewest repetitions for which the table holds: with ten, coverage is 76 % instead of 94 %."""
 
 TABLE: dict[tuple[str, str], dict[int, dict[int, float]]] = {
     ("t", "interquartile mean"): {
@@ -79,7 +79,7 @@ collapse much worse ones. `benchmarks/coverage` simulates the table.
 
 
 def expected_coverage(method: str, statistic: str, n: int, tasks: int) -> float | None:
-    """Expected coverage of a 95% interval, for n runs of each task.
+    """Expected coverage of a 95 % interval, for n runs of each task.
 
     Between simulated sizes the coverage is interpolated linearly in 1/n and in log(tasks).
 

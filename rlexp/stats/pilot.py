@@ -15,7 +15,7 @@ from rlexp.stats.power import (
 )
 from rlexp.stats.reach import DetectableDifferences
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import format_roughly
+from rlexp.text import format_percentage, format_roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,4 +178,4 @@ def _sentence(seeds: tuple[int, ...], differences: tuple[float | None, ...], cha
     (first, size), *others = parts
     start = size if size == "no difference" else f"a difference of {size}"
     more = "".join(f"; with {number:,} seeds: {size}" for number, size in others)
-    return f"with {first:,} seeds {start} is found with {chance:.0%} power{more}"
+    return f"with {first:,} seeds {start} is found with {format_percentage(chance)} power{more}"

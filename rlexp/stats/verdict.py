@@ -15,7 +15,7 @@ from rlexp.stats.pilot import detectable_differences
 from rlexp.stats.power import QUICK, ComparisonPlan, check_levels
 from rlexp.stats.reach import Correction, DetectableDifferences, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
-from rlexp.text import format_p_value
+from rlexp.text import format_p_value, format_percentage
 
 
 # Without slots: what could be found is computed once, and only if it is asked for.
@@ -179,7 +179,7 @@ def _runs(member: FamilyMember) -> str:
 def _measured(difference: Interval) -> str:
     if difference.low is None or difference.high is None:
         return f"{difference.estimate:.4g} (no interval: {difference.reason})"
-    level = f"{100 * difference.level:.3g}% interval"
+    level = f"{format_percentage(difference.level)} interval"
     return f"{difference.estimate:.4g} ({level} {difference.low:.4g} to {difference.high:.4g})"
 
 

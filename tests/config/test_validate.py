@@ -94,7 +94,7 @@ def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
         ("seeds.test", -1, "seeds.test=-1: must be greater than or equal to 0"),
         ("seeds.test", [16384], "seeds.test.0=16384: must be less than 16384"),
         ("seeds.test", [1, 1], "seeds.test repeats [1]"),
-        ("seeds.test", "all", 'seeds.test="all"'),
+        ("seeds.test", "all", 'seeds.test="all": must be an integer or a list'),
         ("phase", "selection", "phase=\"selection\": must be 'test' or 'tuning'"),
         ("failures", "zero", "must be 'missing' or 'worst'"),
         ("experiment", 5, "experiment=5: must be a string"),

@@ -199,7 +199,7 @@ def test_few_runs_stand_beside_the_number_that_they_make() -> None:
 
 def test_two_runs_have_no_interval() -> None:
     """Two runs are shown with the reason why there is no interval."""
-    text = "265 (n = 2: 110, 420; too few runs for an interval (n = 2))"
+    text = "265 (n = 2: 110, 420; too few runs for an interval)"
     assert f"IQM {text}" == sentence("IQM", estimate([420.0, 110.0]))
     assert text == with_ends(estimate([420.0, 110.0]), 9)
 

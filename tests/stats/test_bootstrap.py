@@ -300,7 +300,7 @@ def test_an_interval_says_how_it_was_made() -> None:
 def test_coverage_is_told_where_it_was_simulated(
     level: float, repetitions: int, simulated: bool
 ) -> None:
-    """Coverage is given at a level of 95% with a thousand repetitions or more."""
+    """Coverage is given at a level of 95 % with a thousand repetitions or more."""
     scores = TaskScores.from_tasks([[1.0, 2.0, 3.0]])
     resampling = Resampling(level=level, repetitions=repetitions)
     expected = expected_coverage("t", "mean", 3, 1) if simulated else None

@@ -66,7 +66,7 @@ def test_a_margin_must_be_finite_and_above_0(margin: float) -> None:
 def test_equivalence_agrees_with_the_90_percent_interval(
     both: tuple[Label, Label], margin: float
 ) -> None:
-    """At level 0.05 the test rejects if and only if the 90% interval is within the margin."""
+    """At level 0.05 the test rejects if and only if the 90 % interval is within the margin."""
     x, y = both
     interval = difference_interval(label(*x), label(*y), level=0.9)
     result = equivalence_of(x, y, margin)

@@ -83,7 +83,7 @@ def test_what_could_be_found_is_in_units_of_the_scores() -> None:
     assert expected == pytest.approx(list(result.differences))
     first, second = (f"{float(f'{difference:.2g}'):g}" for difference in expected)
     assert (
-        f"with 6 seeds a difference of about {first} is found with 80% power; "
+        f"with 6 seeds a difference of about {first} is found with 80 % power; "
         f"with 12 seeds: about {second}"
     ) == result.text
 
@@ -92,7 +92,7 @@ def test_below_the_floor_nothing_is_found() -> None:
     """With three seeds the text says so, and adds what the fewest useful seeds find."""
     result = detectable_differences(label([1.0, 2, 3]), label([2.0, 3, 5]), plan=PLAN, floor=4)
     assert ((3, 4, 8), None) == (result.seeds, result.differences[0])
-    assert result.text.startswith("with 3 seeds no difference is found with 80% power; with 4 ")
+    assert result.text.startswith("with 3 seeds no difference is found with 80 % power; with 4 ")
 
 
 def test_no_difference_beyond_the_largest_possible_is_found() -> None:

@@ -58,9 +58,9 @@ def test_what_is_apart_is_better_or_worse() -> None:
 def test_the_interval_is_said_in_words() -> None:
     """By hand: at 2 / 70, labels with runs 0 … 3 are excluded if they are completely separate."""
     x, y = [[20.0, 21.0, 22.0, 23.0]], [[10.0, 11.0, 12.0, 13.0]]
-    assert "higher: a difference of 10 (95% interval 7 to 13), p = 0.0286" == verdict(x, y).reason
+    assert "higher: a difference of 10 (95 % interval 7 to 13), p = 0.0286" == verdict(x, y).reason
     assert (
-        "lower: a difference of -10 (95% interval -13 to -7), p = 0.0286" == verdict(y, x).reason
+        "lower: a difference of -10 (95 % interval -13 to -7), p = 0.0286" == verdict(y, x).reason
     )
 
 
@@ -89,7 +89,7 @@ def test_few_seeds_can_decide_nothing() -> None:
     assert none is None
     assert all(difference is not None and difference > 0 for difference in larger)
     assert decision.detectable.text.startswith(
-        "with 3 seeds no difference is found with 80% power"
+        "with 3 seeds no difference is found with 80 % power"
     )
 
 
@@ -172,7 +172,7 @@ def test_within_the_margin_is_equivalent() -> None:
         verdict([list(runs)], [list(runs + 0.3)], 0.8),
     )
     assert (Verdict.EQUIVALENT, Verdict.EQUIVALENT) == (identical.verdict, shifted.verdict)
-    assert identical.reason.startswith("the difference of 0 (95% interval")
+    assert identical.reason.startswith("the difference of 0 (95 % interval")
     assert "is within ±0.5, p < 0.0001" in identical.reason
     assert "it is real" not in identical.reason
     assert "; it is real (p = " in shifted.reason
@@ -183,7 +183,7 @@ def test_chance_is_undecided_and_says_what_could_be_found() -> None:
     """An undecided pair has its p-value, and the differences that its runs and more could find."""
     decision = verdict([[1.0, 2.0, 3.0, 4.0, 5.0]], [[2.0, 3.0, 4.0, 5.0, 6.0]])
     assert Verdict.UNDECIDED is decision.verdict
-    assert decision.reason.startswith("a difference of -1 (95% interval -")
+    assert decision.reason.startswith("a difference of -1 (95 % interval -")
     assert decision.reason.endswith(" may be chance: p = 0.444, above 0.05")
     assert decision.detectable is not None
     assert (5, 10) == decision.detectable.seeds

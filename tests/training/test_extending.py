@@ -189,7 +189,7 @@ def test_a_restarted_schedule_begins_and_ends_as_before(share: float) -> None:
 def test_a_schedule_that_cannot_restart_is_refused() -> None:
     """A schedule that rises steeply would be negative at the start, which the library refuses."""
     schedule = HyperparameterSchedule(shape="linear", initial=0.1, final=0.9)
-    with pytest.raises(ConfigError, match="cannot begin again after 50%"):
+    with pytest.raises(ConfigError, match="cannot begin again after 50 %"):
         schedule.restarted(0.5)
 
 

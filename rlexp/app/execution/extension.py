@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from rlexp.app.execution.checkpoints import find_beginnings
-from rlexp.app.execution.checks.callback_checks import length_obstacle
+from rlexp.app.execution.checks.callback_checks import length_obstacle, teacher_obstacle
 from rlexp.app.execution.checks.compatibility import call_in_subprocess
 from rlexp.app.execution.checks.replay_checks import length_keys
 from rlexp.app.execution.launch_settings import LaunchSettings
@@ -258,9 +258,10 @@ def check_replay(
         examined.add(key)
         plain = {**configuration.environment, "reference": configuration.reference}
         environment = build(plain, "environment", workspace.allowed)
-        reason = call_in_subprocess(
-            configuration.task, partial(_obstacle, environment, _discount(configuration), seed)
-        )
+        probe = partial(_obstacle, environment, _discount(configuration), seed)
+        reason = teacher_obstacle(configuration, workspace)
+        # What is known beforehand needs no trial, whose reason names an attribute of a wrapper.
+        reason = reason or call_in_subprocess(configuration.task, probe)
         if reason is not None:
             raise ConfigError(
                 f"the state of {configuration.task} cannot be restored, so its runs cannot be "

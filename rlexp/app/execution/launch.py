@@ -180,7 +180,9 @@ def execute_source(
             signals.received = signals.received or SignalNumber.SIGINT
         if disk_error is not None:
             remedy = "free space, or make the disk writable"
-            observer.error(f"{disk_error}; {remedy}, then give the same command again")
+            where = f"{disk_error.filename}: " if disk_error.filename else ""
+            reason = f"{where}{disk_error.strerror}" if disk_error.strerror else str(disk_error)
+            observer.error(f"{reason}; {remedy}, then give the same command again")
         return signals.received
 
 

@@ -161,7 +161,7 @@ def show_ablation(
 def outline_lines(outline: "AblationOutline") -> Iterator[str]:
     """The comparisons of an ablation, and the runs of its next interim analysis."""
     from rlexp.cli.plans import run_plan_lines
-    from rlexp.text import format_count
+    from rlexp.text import format_count, format_percentage
 
     subject = "commit" if outline.kind == "commits" else "change"
     changes = format_count(len(outline.changes), subject)
@@ -182,7 +182,7 @@ def outline_lines(outline: "AblationOutline") -> Iterator[str]:
     yield from run_plan_lines(outline.plan)
     yield (
         f"Interim analysis {outline.look} of {outline.looks}; at most {outline.most_runs} runs in "
-        f"total, and an error in any comparison in at most {outline.alpha:.0%} of cases"
+        f"total, and an error in any comparison in at most {format_percentage(outline.alpha)} of cases"
     )
 
 

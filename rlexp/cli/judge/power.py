@@ -12,6 +12,7 @@ from rlexp.cli.report_settings import (
     StrictRecordsOption,
     setting_overrides,
 )
+from rlexp.text import format_percentage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,7 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
     if plan.effect is not None:
         unit = "standard deviation" if plan.effect == 1 else "standard deviations"
         yield Text(
-            text=f"To detect an effect of {plan.effect:g} {unit} with {plan.power:.0%} power at "
+            text=f"To detect an effect of {plan.effect:g} {unit} with {format_percentage(plan.power)} power at "
             f"level {plan.alpha:g}, {plan.seeds:,} seeds per label are needed.",
         )
     if plan.planned is not None:
@@ -116,7 +117,7 @@ def _effect_blocks(plan: "EffectPlan") -> "Iterator[Block]":
             else (f"an effect of {plan.detectable:.2f} standard deviations")
         )
         yield Text(
-            text=f"{plan.planned:,} seeds per label detect {effect} with {plan.power:.0%} power at "
+            text=f"{plan.planned:,} seeds per label detect {effect} with {format_percentage(plan.power)} power at "
             f"level {plan.alpha:g}.",
         )
     yield _effect_table(plan)
@@ -136,7 +137,7 @@ def _effect_table(plan: "EffectPlan") -> "Table":
         columns=tuple(TableColumn(title=title) for title in titles),
         rows=tuple(rows),
         note=f"{_method(plan)}, on one task at level {plan.alpha:g}. The detectable effect is in "
-        f"standard deviations, with {plan.power:.0%} power; empty: no effect can be detected.",
+        f"standard deviations, with {format_percentage(plan.power)} power; empty: no effect can be detected.",
     )
 
 
@@ -166,7 +167,7 @@ def _answers(plan: "PilotPlan") -> "Iterator[str]":
     from rlexp.stats.power import MOST_SEEDS
 
     # The plan must hold for every label, so it uses the pilot that needs the most seeds.
-    chance = f"with {plan.power:.0%} power at level {plan.alpha:g}"
+    chance = f"with {format_percentage(plan.power)} power at level {plan.alpha:g}"
     needed = [(row.seeds, row) for row in plan.pilots if row.seeds]
     if needed:
         seeds, row = max(needed, key=lambda pair: pair[0])
@@ -192,7 +193,7 @@ def _pilot_table(plan: "PilotPlan") -> "Table":
         key for key in PILOT_COLUMNS if any(getattr(row, key) is not None for row in plan.pilots)
     ]
     interval = (
-        f" At least, at most: by the {plan.level:.0%} chi-square interval of the pilot's "
+        f" At least, at most: by the {format_percentage(plan.level)} chi-square interval of the pilot's "
         "standard deviation."
     )
     return Table(
@@ -200,7 +201,7 @@ def _pilot_table(plan: "PilotPlan") -> "Table":
         title="Seeds by the spread of the pilot",
         columns=tuple(TableColumn(title=PILOT_COLUMNS[key]) for key in shown),
         rows=tuple(tuple(getattr(row, key) for key in shown) for row in plan.pilots),
-        note=f"{_method(plan)}, at level {plan.alpha:g} with {plan.power:.0%} power; unit: "
+        note=f"{_method(plan)}, at level {plan.alpha:g} with {format_percentage(plan.power)} power; unit: "
         f"{plan.unit}. For a single label, all labels have its spread."
         + (interval if "low" in shown else ""),
     )

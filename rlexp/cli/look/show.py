@@ -263,9 +263,13 @@ def _time(details: "RunDetails") -> str:
 
 def _cost(checkpoints: "CheckpointCost") -> str:
     """The cost of checkpoints (`4 checkpoints, 0.3 s and 1.2 MB in total, 0.1 % of the time`)."""
-    from rlexp.text import format_bytes, format_count
+    from rlexp.text import format_bytes, format_count, format_percentage
 
-    share = "" if checkpoints.share is None else f", {100 * checkpoints.share:.1f} % of the time"
+    share = (
+        ""
+        if checkpoints.share is None
+        else f", {format_percentage(checkpoints.share)} of the time"
+    )
     return (
         f"{format_count(checkpoints.count, 'checkpoint')}, {checkpoints.seconds:.1f} s and "
         f"{format_bytes(checkpoints.bytes)} in total{share}"

@@ -103,10 +103,10 @@ def advice_lines(advice: "SweepAdvice") -> Iterator[str]:
 
 
 def _design_words(proposal: "ProposedSweep") -> str:
-    from rlexp.text import format_count
+    from rlexp.text import format_count, format_percentage
 
     if proposal.tuning_seeds > 1:
-        promoted = f"the best {100 * proposal.promoted:.2g} % on {proposal.tuning_seeds}"
+        promoted = f"the best {format_percentage(proposal.promoted)} on {proposal.tuning_seeds}"
         tuning = f"1 tuning seed, {promoted}"
     else:
         tuning = "1 tuning seed"

@@ -189,12 +189,14 @@ def _note_secrets(outcome: "SweepOutcome", console: "Console") -> None:
 
 def _closing_lines(outcome: "SweepOutcome") -> Iterator[str]:
     from rlexp.cli.summaries import next_lines
+    from rlexp.text import format_percentage
 
     yield f"Cost: {_cost(outcome)}"
     taken = outcome.suggestions
     if taken.suggestions and taken.share > NOTABLE_SHARE:
+        share = format_percentage(round(taken.share, 2))
         yield (
-            f"Suggesting {taken.suggestions} trials took {taken.share:.0%} of the search's time, "
+            f"Suggesting {taken.suggestions} trials took {share} of the search's time, "
             f"at most {taken.longest:.1f} s each"
         )
     yield from outcome.past.sentences()

@@ -47,20 +47,19 @@ def _measure(effects: AblationEffects) -> str:
     differences = [e.difference for e in effects.effects if e.difference is not None]
     if not differences:
         return ""
-    runs = _span(sorted({d.n for d in differences}), "{}")
+    runs = _span([str(n) for n in sorted({d.n for d in differences})])
     text = f" Effects are differences of mean scores (n = {runs} runs of both sides"
     shown = [d for d in differences if possible(d)]
     if not shown:
         return f"{text}), without intervals."
-    levels = _span(sorted({d.level for d in shown}), "{:.2%}")
+    levels = _span([format_percentage(level) for level in sorted({d.level for d in shown})])
     seed, method = shown[0].seed, shown[0].method
     return f"{text}) with {levels} intervals ({method}, seed {seed}).{_jointly(effects)}"
 
 
-def _span(values: Sequence[float], form: str) -> str:
-    """The least and the greatest of sorted values, or the only one."""
-    ends = dict.fromkeys(form.format(value) for value in (values[0], values[-1]))
-    return " to ".join(ends)
+def _span(values: Sequence[str]) -> str:
+    """The first and the last of sorted values, or the only one."""
+    return " to ".join(dict.fromkeys((values[0], values[-1])))
 
 
 def _jointly(effects: AblationEffects) -> str:

@@ -39,6 +39,9 @@ from rlexp.text import join_names
 UNBOUNDED = LARGEST_SCORE
 """Stands for a score without a declared bound. A metric that ignores outliers stays finite."""
 
+NO_BOUND = "no bound: "
+"""The beginning of the reason why a task gives no bound on an aggregate."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateBounds:
@@ -149,7 +152,7 @@ def _undeclared(
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
             where = declaration_key(cells[0].members[0].configuration.budget.score)
-            reasons.append(f"no bound: {join_names(bare)} declares no {where}.{key}")
+            reasons.append(f"{NO_BOUND}{join_names(bare)} declares no {where}.{key}")
     return "; ".join(reasons) or None
 
 

@@ -31,7 +31,14 @@ from rlexp.reports.evidence.sweeps import (
     tuning_effort,
     value_text,
 )
-from rlexp.text import format_count, format_parameter, format_ranges, format_score, join_names
+from rlexp.text import (
+    format_count,
+    format_parameter,
+    format_percentage,
+    format_ranges,
+    format_score,
+    join_names,
+)
 
 ALLOCATIONS = {
     "two_stage": "each configuration on one tuning seed, the best {share} of them on all",
@@ -83,7 +90,7 @@ def search_protocol(sweep: SweepEvidence, evidence: Evidence) -> Iterator[Block]
 
 def _declared(sweep: SweepEvidence) -> Iterator[tuple[Value, ...]]:
     plan = sweep.definition.plan
-    share = f"{100 * plan.promoted:.3g} %"
+    share = format_percentage(plan.promoted)
     yield "tuner and pruner", tuner_in_words(sweep)
     yield "objective", objectives_in_words(sweep)
     if sweep.tasks:

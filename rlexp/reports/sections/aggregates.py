@@ -41,7 +41,7 @@ class AggregatesSection:
         blocks: list[Block] = [
             Text(text=_about(report)),
             *_unused_references(report),
-            *_reasons(estimates),
+            *_reasons(estimates, report),
             *_narrow(estimates, report),
         ]
         if any(label_estimates.intervals for label_estimates in estimates):
@@ -92,17 +92,18 @@ def _unused_references(report: ReportContext) -> Iterator[Callout]:
         )
 
 
-def _reasons(estimates: Sequence[LabelEstimates]) -> Iterator[Callout]:
+def _reasons(estimates: Sequence[LabelEstimates], report: ReportContext) -> Iterator[Callout]:
     """Notices about absent aggregates and intervals, one for each reason."""
-    for reason in dict.fromkeys(
-        r for label_estimates in estimates for r in label_estimates.reasons.values()
-    ):
-        tone = (
-            Tone.WARNING
-            if any(label_estimates.intervals for label_estimates in estimates)
-            else Tone.PROBLEM
-        )
-        yield Callout(tone=tone, text=f"No aggregate: {reason}.")
+    metrics: dict[str, dict[str, None]] = {}
+    for label_estimates in estimates:
+        for name, reason in label_estimates.reasons.items():
+            metrics.setdefault(reason, {})[name] = None
+    tone = Tone.WARNING if any(e.intervals for e in estimates) else Tone.PROBLEM
+    for reason, names in metrics.items():
+        # A reason that concerns some aggregates must not deny the others.
+        some = join_names([metric_title(report.metrics[name], report) for name in names])
+        what = "aggregate" if len(names) == len(report.metrics) else some
+        yield Callout(tone=tone, text=f"No {what}: {reason}.")
     # A reason is often shared by all labels: one notice lists them instead of repeating it.
     impossible: dict[str, list[str]] = {}
     for label_estimates in estimates:

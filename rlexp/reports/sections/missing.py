@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlexp.metrics import title_over
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.answer import PHASE_CAVEATS
-from rlexp.reports.analysis.estimates import AggregateBounds, bounds, unit
+from rlexp.reports.analysis.estimates import NO_BOUND, AggregateBounds, bounds, unit
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -39,9 +39,9 @@ class MissingRunsSection:
         if not evidence.members:
             return None
         absent = [m for cell in evidence.cells.values() for m in cell.members if m.score is None]
-        blocks = [*_phases(evidence), _summary(evidence, absent), *_lacking(evidence)]
+        blocks = [*_phases(evidence), *_summary(evidence, absent), *_lacking(evidence)]
         if absent:
-            blocks += [Text(text=_rule(evidence)), _runs(absent)]
+            blocks += [Text(text=_opening(evidence, absent)), _runs(absent)]
             blocks += _bounds(report)
         blocks += _past(evidence)
         blocks += [Callout(tone=Tone.WARNING, text=line) for line in evidence.problems]
@@ -66,18 +66,31 @@ def _phases(evidence: Evidence) -> Iterator[Block]:
         yield Callout(tone=Tone.NOTE, text=text)
 
 
-def _summary(evidence: Evidence, absent: list[PlannedRun]) -> Callout:
-    total = len(evidence.members)
+def _summary(evidence: Evidence, absent: list[PlannedRun]) -> Iterator[Callout]:
+    """A notice where all runs have a score, or none has.
+
+    Where some lack one, the failed checks of the report have a box that says so for each label.
+    """
     if not absent:
+        total = len(evidence.members)
         text = f"Every planned run has a score: {total:,} of {total:,}."
-        return Callout(tone=Tone.GOOD, text=text)
-    every = len(absent) == total
-    tone = Tone.PROBLEM if every else Tone.WARNING
-    return Callout(
-        tone=Tone.NOTE if evidence.is_under_way else tone,
-        text=f"{'No run has a score' if every else 'Runs without a score'}: "
-        f"{len(absent):,} of {total:,} ({run_states_text(absent)}).",
-    )
+        yield Callout(tone=Tone.GOOD, text=text)
+    elif len(absent) == len(evidence.members):
+        tone = Tone.NOTE if evidence.is_under_way else Tone.PROBLEM
+        yield Callout(tone=tone, text=f"No run has a score: {_counts(evidence, absent)}.")
+
+
+def _opening(evidence: Evidence, absent: list[PlannedRun]) -> str:
+    """How many runs have no score, where no notice says it, and how failed runs count."""
+    rule = _rule(evidence)
+    if len(absent) == len(evidence.members):
+        return rule
+    return f"Runs without a score: {_counts(evidence, absent)}. {rule}"
+
+
+def _counts(evidence: Evidence, absent: list[PlannedRun]) -> str:
+    """How many runs have no score, by state."""
+    return f"{len(absent):,} of {len(evidence.members):,} ({run_states_text(absent)})"
 
 
 def _lacking(evidence: Evidence) -> Iterator[Callout]:
@@ -178,7 +191,9 @@ def _attempts(member: PlannedRun) -> tuple[Value, ...]:
 
 
 def _bounds(report: ReportContext) -> Iterator[Block]:
-    every = bounds(report)
+    every = [b for b in bounds(report) if _has_aggregate(b)]
+    if not every:
+        return
     # Digits follow the spread of the bounds, which may be far wider than the scores.
     ends = [v for b in every for v in (b.low, b.high) if v is not None]
     digits = decimals_for_span(max(ends) - min(ends)) if ends else 2
@@ -197,6 +212,12 @@ def _bounds(report: ReportContext) -> Iterator[Block]:
         "aggregate if all runs without a score had the minimum, or the maximum, that their task "
         "declares.",
     )
+
+
+def _has_aggregate(bound: AggregateBounds) -> bool:
+    """Whether there is such an aggregate; the section of aggregates says why there is none."""
+    numbers = (bound.alone, bound.low, bound.high)
+    return any(n is not None for n in numbers) or (bound.reason or "").startswith(NO_BOUND)
 
 
 def _bound(bound: AggregateBounds, report: ReportContext) -> tuple[Value, ...]:

@@ -57,7 +57,7 @@ def test_an_undecided_verdict_names_what_could_be_found(
     with_scores(empty_workspace, NEAR)
     text = output_of("alpha")
     assert "Undecided between ppo and a2c" in text
-    assert "is found with 80% power" in text
+    assert "is found with 80 % power" in text
 
 
 def test_equal_records_give_equal_output(

@@ -95,7 +95,7 @@ def test_seeds_detect_an_effect(output_of: Callable[..., str], seeds: int, effec
 def test_three_seeds_detect_nothing(output_of: Callable[..., str]) -> None:
     """Three seeds detect no effect, which is said in words and shown as an empty cell."""
     text = output_of("--seeds", "3")
-    assert "3 seeds per label detect no effect, however large, with 80% power" in text
+    assert "3 seeds per label detect no effect, however large, with 80 % power" in text
     assert re.search(r"^ +3 +—$", text, re.MULTILINE)
 
 
@@ -138,7 +138,7 @@ def test_the_label_with_the_widest_spread_decides(
     text = output_of("alpha", "--difference", "10.0", "--set", "metric=mean")
     seeds = seeds_for_power(PLAN, 1.0)
     assert f"{seeds} seeds per label are needed, by the spread of ppo. Its 3 runs estimate" in text
-    assert "At least, at most: by the 95% chi-square interval" in text
+    assert "At least, at most: by the 95 % chi-square interval" in text
 
 
 def test_seeds_and_a_pilot_give_a_detectable_difference(

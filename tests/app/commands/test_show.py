@@ -263,7 +263,7 @@ def test_an_exact_experiment_wins_over_a_part_of_a_run(alpha: Stored, tmp_path: 
     [
         ("alpa", "no experiment and no run under .* matches 'alpa'; did you mean 'alpha'"),
         ("alpha/nothing", "no run under .* matches 'alpha/nothing'"),
-        ("ppo-test", "'ppo-test' matches 2 runs"),
+        ("ppo-test", "'ppo-test' is ambiguous, because it fits 2 runs: alpha/ppo-test-0"),
         ("", "name an experiment or a run"),
         ("/", "name an experiment or a run"),
         ("alpha/..", "no run under .* matches"),
@@ -276,6 +276,26 @@ def test_an_unknown_target_is_refused(
     """An unknown or ambiguous target is refused."""
     with pytest.raises(RecordError, match=message):
         show(target, ShowPart.RESULT, study(tmp_path))
+
+
+def test_an_experiment_in_place_of_a_run_is_named_as_such(alpha: Stored, tmp_path: Path) -> None:
+    """Where a run is needed, the name of an experiment is not called unknown, and its runs are listed."""
+    expected = (
+        "alpha is an experiment, and a run is needed: name one as alpha/RUN; .*rlexp ls alpha"
+    )
+    with pytest.raises(RecordError, match=expected):
+        study(tmp_path).run("alpha")
+
+
+def test_same_names_in_two_experiments_are_told_apart(alpha: Stored, tmp_path: Path) -> None:
+    """A whole name that two experiments have is refused with a name that fits one run."""
+    beta = stored(Layout(tmp_path / "runs"), "beta")
+    beta.complete(0, 1.0)
+    name = beta.run(0).folder.name
+    assert name == alpha.run(0).folder.name
+    with pytest.raises(RecordError, match=f"fits 2 runs: .* as in alpha/{name}"):
+        study(tmp_path).run(name)
+    assert beta.run(0).folder == study(tmp_path).run(f"beta/{name}").folder
 
 
 def test_an_unreadable_neighbour_hides_no_run(alpha: Stored, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from rlexp.app.execution.checks.callback_checks import (
     length_obstacle,
     plan_remarks,
     refuse_callbacks,
+    teacher_obstacle,
 )
 from rlexp.app.execution.configuration_words import words_of
+from rlexp.app.execution.extension import check_replay
 from rlexp.app.execution.request import configuration_of
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import compose
@@ -292,3 +294,17 @@ def test_plans_say_that_level_replay_never_acts_within_one_rollout(
     remarks = plan_remarks([configuration], [configuration.spec(Phase.TEST, 0, 0)], study)
     expected = "component teacher never acts: it begins after 64 steps, and there are 64"
     assert remarks == (() if acts else (expected,))
+
+
+@pytest.mark.parametrize("teacher", ["alp_gmm", "success_rate"])
+def test_a_teacher_for_each_environment_is_no_state_to_extend(
+    teacher: str, study: Workspace
+) -> None:
+    """`rlexp extend` says in words why runs of older definitions have no state, and what has one."""
+    words = ("environment=cartpole_contexts", f"teacher={teacher}")
+    old = composed(study, *words, "environment.components.teacher.shared=null")[0]
+    with pytest.raises(ConfigError) as refused:
+        check_replay([old], [0], study, "start a fresh run")
+    assert f"each environment has a teacher={teacher} of its own" in str(refused.value)
+    assert "environment.components.teacher.shared=true" in str(refused.value)
+    assert teacher_obstacle(composed(study, *words)[0], study) is None

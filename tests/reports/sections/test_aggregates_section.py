@@ -1,10 +1,13 @@
 """Aggregates in a report."""
 
+from dataclasses import replace
+
 from evidence_samples import (
     CARTPOLE,
     all_failed,
     constant,
     empty,
+    evidence,
     inquiry,
     of_scores,
     one_run,
@@ -99,6 +102,19 @@ def test_a_reason_that_all_share_is_said_once() -> None:
     part = part_of(AggregatesSection(), without_anchors())
     assert [Tone.PROBLEM] == [tone for tone, _ in notices(part)]
     assert [] == of_kind(part, IntervalFigure)
+
+
+def test_a_reason_of_one_metric_denies_no_other() -> None:
+    """On one task without anchors the optimality gap is absent, and the notice names it alone."""
+    members = [
+        replace(m, configuration=replace(m.configuration, reference={}))
+        for m in without_anchors().members
+        if m.task == CARTPOLE
+    ]
+    part = part_of(AggregatesSection(), evidence(members))
+    assert [] != of_kind(part, IntervalFigure)
+    (text,) = [text for _, text in notices(part) if text.startswith("No ")]
+    assert text.startswith("No optimality gap: CartPole-v1 ")
 
 
 def test_all_failed_says_so_for_every_label() -> None:

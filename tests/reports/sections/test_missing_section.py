@@ -49,14 +49,20 @@ def test_runs_without_a_score_are_listed() -> None:
 
 
 def test_the_summary_counts_by_state() -> None:
-    """Some missing scores give a warning, and a report without any score has a problem."""
+    """Some missing scores are counted in the text, and a report without any score has a problem."""
     states = "1 failed (nan), 1 interrupted, 1 planned, 1 unreadable"
-    expected = (Tone.WARNING, f"Runs without a score: 4 of 30 ({states}).")
-    assert expected in notices(part_of(MissingRunsSection(), incomplete()))
+    counted = f"Runs without a score: 4 of 30 ({states}). "
+    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(counted)
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 failed (nan)).")
     assert expected in notices(part_of(MissingRunsSection(), all_failed()))
     expected = (Tone.PROBLEM, "No run has a score: 6 of 6 (6 planned).")
     assert expected in notices(part_of(MissingRunsSection(), nothing_run()))
+
+
+def test_what_the_failed_checks_say_has_no_second_box() -> None:
+    """Where the failed checks count missing scores by label, no notice of the section repeats them."""
+    repeated = [n for n in notices(part_of(MissingRunsSection(), incomplete())) if "score" in n[1]]
+    assert [] == repeated
 
 
 def test_scores_that_are_no_numbers_are_missing() -> None:
@@ -78,12 +84,9 @@ def test_bounds_are_listed_for_each_metric() -> None:
 
 def test_the_rule_for_failures_is_stated() -> None:
     """The text states how failed runs count, and the next command."""
-    assert texts(part_of(MissingRunsSection(), incomplete()))[0].startswith(
-        "A failed run has no score"
-    )
-    assert texts(part_of(MissingRunsSection(), worst()))[0].startswith(
-        "A failed run counts as the minimum score"
-    )
+    assert " A failed run has no score" in texts(part_of(MissingRunsSection(), incomplete()))[0]
+    counted = "A failed run counts as the minimum score"
+    assert counted in texts(part_of(MissingRunsSection(), worst()))[0]
     assert "--retry" in texts(part_of(MissingRunsSection(), worst()))[0]
 
 

@@ -164,6 +164,23 @@ def plan_remarks(
     return tuple(remarks)
 
 
+def teacher_obstacle(configuration: Configuration, workspace: Workspace) -> str | None:
+    """Why the state of runs with a teacher for each environment cannot be restored; None otherwise.
+
+    Definitions of teachers that learn from outcomes were of this kind before they had `shared`.
+    """
+    inside = configuration.environment.get(COMPONENTS) or {}
+    for name, component in build_named(inside, "component", workspace.allowed).items():
+        if getattr(component, "shared", True) is None:
+            kind = short_name_of(type(component), TEACHER)
+            return (
+                f"each environment has a teacher={kind} of its own, and no checkpoint holds what it "
+                f"knows; runs with environment.{COMPONENTS}.{name}.shared=true, which a new run has by "
+                "itself, can be extended"
+            )
+    return None
+
+
 def _remarks(configuration: Configuration, workspace: Workspace) -> Iterator[str]:
     callbacks, steps = callbacks_of(configuration, workspace), configuration.budget.steps
     for name, callback in callbacks.items():

@@ -132,7 +132,7 @@ def check_compatibility(
     spaces = {} if spaces is None else spaces
     checked = set[str]()
     for configuration in configurations:
-        if configuration.spec(Phase.TEST, 0, 0).external:
+        if configuration.spec(Phase.TUNING, 0, 0).external:
             _check_batch(configuration, "a training script")
             refuse_replay_of_script(configuration)
             check_declarations(configuration)
