@@ -52,7 +52,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     guides = [shlex.split(command) for command in COMMANDS if trains_a_guide(command)]
     assert 2 == len(guides)
-    short_training = ("budget.steps=64", "budget.final_episodes=1", "algorithm.n_steps=64", "-q")
+    rollout = ("environment.vector.count=1", "algorithm.n_steps=64", "algorithm.batch_size=64")
+    short_training = ("budget.steps=64", "budget.final_episodes=1", *rollout, "-q")
     for arguments in guides:
         process = pasted(shlex.join(last_words(*arguments, *short_training)), folder)
         assert 0 == process.returncode, process.stdout + process.stderr
