@@ -18,6 +18,8 @@ RESULTS = "RLEXP_RESULTS"
 """Variables with the names of the two files of a script (`docs/guides/external.md`)."""
 CHECKS = "RLEXP_CHECKS"
 """Variable that is set where the script is started to check its settings, and not to train."""
+LIKE_A_MISTAKE = 0.8
+"""Similarity of two names from which on one may be a mistake for the other, from 0 to 1."""
 CHECKED = 79
 """Exit code of a script whose settings were accepted: no program of the system ends with it."""
 TEAM = "team"
@@ -76,6 +78,16 @@ class AskedSettings(dict[str, Any]):
         self.asked.add(name)
         return super().pop(name, *default)
 
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The value of a setting; a missing one gets the default."""
+        self.asked.add(name)
+        return super().setdefault(name, default)
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == other
+
+    __hash__ = None  # type: ignore[assignment]
+
     def keys(self) -> Any:
         """All names, which then count as asked for: what the caller does with them is not seen."""
         return self._all().keys()
@@ -113,8 +125,10 @@ class AskedSettings(dict[str, Any]):
         names = set(dict.keys(self))
         missing = sorted(self.asked - names)
         for name in sorted(names - self.asked):
-            if near := get_close_matches(name, missing, n=1):
-                return name, near[0]
+            for near in get_close_matches(name, missing, cutoff=LIKE_A_MISTAKE):
+                # `gamma` and `gamma_end` are two settings.
+                if not (name.startswith(near) or near.startswith(name)):
+                    return name, near
         return None
 
 
@@ -435,7 +449,10 @@ class Trainer:
             return
         if pair := self._checks.misspelt():
             name, near = pair
-            text = f"algorithm.settings.{name}: the script asks for no such setting; did you mean '{near}'?"
+            text = (
+                f"algorithm.settings.{name}: the script asks for no such setting before its first report; "
+                f"did you mean '{near}'? algorithm.checks=false starts the runs without this check"
+            )
             _end(1, text)
         self._write(0, checked=True)
         _end(CHECKED)

@@ -48,6 +48,10 @@ class Local:
         devices = self._devices()
         return min(by_cores, devices.slots) if devices.names else by_cores
 
+    def device_variables(self) -> dict[str, str]:
+        """The environment variables with the first device that runs get; {} where they get none."""
+        return self._devices().take("")
+
     def _devices(self) -> Devices:
         listed = [str(name) for name in self.devices or ()]
         names = visible_devices() if self.devices == "auto" else listed

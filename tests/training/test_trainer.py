@@ -224,6 +224,8 @@ def test_an_environment_has_the_arguments_and_the_limit_of_the_task(tmp_path: Pa
         lambda settings: settings.pop("learning_rte"),
         lambda settings: "learning_rte" in settings,
         lambda settings: settings["learning_rte"],
+        lambda settings: settings.setdefault("learning_rte", 1),
+        lambda settings: settings == {},
     ],
 )
 def test_a_setting_that_a_script_may_have_read_is_not_misspelt(read: Any) -> None:
@@ -240,6 +242,13 @@ def test_an_unread_setting_without_a_similar_name_may_be_read_later() -> None:
     """A setting that nobody read is no mistake for certain."""
     settings = AskedSettings({"save_every": 10})
     assert 3 == settings.get("learning_rate", 3)
+    assert settings.misspelt() is None
+
+
+def test_a_longer_name_is_another_setting() -> None:
+    """A script that asks for `gamma_end` in vain may read `gamma` later."""
+    settings = AskedSettings({"gamma": 0.9})
+    assert settings.get("gamma_end") is None
     assert settings.misspelt() is None
 
 

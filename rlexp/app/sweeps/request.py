@@ -4,7 +4,7 @@
 and `FolderLedger` records trials and the choice.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,6 @@ from rlexp.app.execution.checks.callback_checks import refuse_searched
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.checks.dataset_checks import refuse_test_seeds
 from rlexp.app.execution.checks.import_permission import check_imports
-from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.extension import check_replay
 from rlexp.app.execution.memory_plan import MEMORY_KEYS
 from rlexp.app.execution.prior_data import KEY as PRIOR_KEY
@@ -103,13 +102,11 @@ class Configurer:
         asked: The sweep that the command asks for.
         workspace: The workspace.
         spaces: Spaces of environments that were examined.
-        scripts: Checks settings with the training scripts; None where nothing may be started.
     """
 
     asked: RequestedSweep
     workspace: Workspace
     spaces: dict[str, EnvironmentSpaces]
-    scripts: ScriptChecks | None = None
 
     def check_default(self) -> None:
         """Check that the default configuration of a sweep can run.
@@ -190,17 +187,7 @@ class Configurer:
         configuration, parts = task.configure(parameters, steps, self.workspace, files=files)
         built = {configuration.fingerprint: parts}
         check_compatibility([configuration], self.workspace, self.spaces, built)
-        self.check_scripts([configuration])
         return configuration
-
-    def check_scripts(self, configurations: Iterable[Configuration]) -> None:
-        """Check settings with the training scripts, where the command may start them.
-
-        Raises:
-            ConfigError: A script refuses a setting.
-        """
-        if self.scripts is not None:
-            self.scripts.check(configurations)
 
     def largest_specs(self) -> list[RunSpec]:
         """Runs of trials with the largest searched values that count for the memory.

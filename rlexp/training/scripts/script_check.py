@@ -1,12 +1,14 @@
 """Starts a training script to check its settings: it ends where it would report its first step."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from signal import Signals
 
 from rlexp.trainer import CHECKED
 from rlexp.training.scripts.external import POLL, SHELL, Script, started
@@ -14,6 +16,14 @@ from rlexp.training.scripts.script_results import ScriptFault, Tail
 
 CHECKED_KEY = "checked"
 """Key of the line with which `rlexp.trainer` says that a script has accepted its settings."""
+OF_THE_MACHINE = re.compile(
+    r"\b(OSError|BlockingIOError|MemoryError|InterruptedError|KeyboardInterrupt|\w*(Connection|Timeout|URL|HTTP)\w*)\b"
+    r"|out of memory|RESOURCE_EXHAUSTED|No space left|Aborted",
+    re.IGNORECASE,
+)
+"""Errors of the machine, the network or the moment, which say nothing about the settings."""
+OF_THE_CHECK = re.compile(r"AskedSettings|cannot represent an object")
+"""Errors of libraries that take no settings but those of the exact type `dict`."""
 
 
 class Verdict(StrEnum):
@@ -79,9 +89,13 @@ def _answer_by_code(code: int, script: Script) -> Answer:
         return Answer(Verdict.ACCEPTED)
     if code == 0:
         return Answer(Verdict.SILENT, "it ended without a report")
-    if code < 0 or code > SHELL:
+    signal = -code if code < 0 else code - SHELL
+    if signal in set(Signals):
         # The system may have killed it for lack of memory, which says nothing about the settings.
-        return Answer(
-            Verdict.SILENT, f"it was killed by signal {-code if code < 0 else code - SHELL}"
-        )
-    return Answer(Verdict.REFUSED, script.last_words() or f"it ended with code {code}")
+        return Answer(Verdict.SILENT, f"it was killed by signal {signal}")
+    line = script.last_words() or f"it ended with code {code}"
+    if OF_THE_MACHINE.search(line):
+        return Answer(Verdict.SILENT, f"it ended with an error of the machine ({line})")
+    if OF_THE_CHECK.search(line):
+        return Answer(Verdict.SILENT, f"it needs dict(run.settings) in a check ({line})")
+    return Answer(Verdict.REFUSED, line)

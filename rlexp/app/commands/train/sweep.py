@@ -252,11 +252,10 @@ def run_sweep(
             *(paths, experiment, configurer, launch, options),
             *(tries, workspace, observer),
         )
-    configurer.scripts = ScriptChecks(workspace, launch.executor, observer.note)
     # Before the lock, whose file is in the folder of the sweep.
     if not paths.definition.exists():
-        configurer.check_scripts(configurer.asked.experiment.defaults)
-    read_tries(options.tries, configurer)
+        # Trials are not checked: what a script answers may depend on the moment, and trials may not.
+        ScriptChecks(workspace, launch.executor, observer.note).check(request.experiment.defaults)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +18,7 @@ from rlexp.config.option_lookup import read_option
 from rlexp.config.validate import build
 from rlexp.errors import ConfigError
 from rlexp.executors import Executor, Remote
+from rlexp.executors.local import Local
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
@@ -37,8 +39,8 @@ MISSING = re.compile(r"KeyError: ['\"]([\w.-]+)['\"]$")
 """The line of a script that read a setting which is not there."""
 OF_THE_SCRIPT = re.compile(r"(Syntax|Indentation|Import|ModuleNotFound|Name|FileNotFound)Error\b")
 """Errors that are about the script itself, whatever its settings are."""
-MOST_SUSPECTS = 3
-"""Settings of a script, at most, that are all named where its error names none."""
+NO_RESERVE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""Variables with which JAX does not take most of a device, which runs of other commands may use."""
 WITHOUT = "algorithm.checks=false starts the runs without this check"
 
 
@@ -78,9 +80,8 @@ class ScriptChecks:
     def _check_once(self, configuration: Configuration) -> None:
         algorithm, name = configuration.algorithm, configuration.algorithm["name"]
         script = canonical([algorithm["command"], algorithm["files"]])
-        key = canonical(
-            [script, algorithm["settings"], configuration.environment, configuration.dataset]
-        )
+        seen = (configuration.environment, configuration.dataset, configuration.budget.steps)
+        key = canonical([script, algorithm["settings"], *seen, configuration.compute.device])
         if script in self._silent or key in self._checked:
             return
         if script not in self._announced:
@@ -116,7 +117,10 @@ class ScriptChecks:
             paths.folder.mkdir()
             spec = configuration.spec(Phase.TUNING, 0, 0)
             script = script_of(spec, algorithm, training, paths)
-            script = replace(script, variables={**script.variables, CHECKS: "1"})
+            script = replace(
+                script,
+                variables={**script.variables, **self._devices(), **NO_RESERVE, CHECKS: "1"},
+            )
 
             def ask() -> list[str]:
                 with paths.log.open("w") as log:
@@ -129,6 +133,10 @@ class ScriptChecks:
             what = f"the settings of {algorithm.name}"
             verdict, text = call_in_subprocess(what, ask, limit=self.limit + ENDING)
         return Answer(Verdict(verdict), text)
+
+    def _devices(self) -> Mapping[str, str]:
+        """The variables with a device of the executor, as its runs have them."""
+        return self.executor.device_variables() if isinstance(self.executor, Local) else {}
 
     def _own_settings(self, configuration: Configuration) -> Mapping[str, Any]:
         """The settings in the file of a recipe; empty for a script that is none."""
@@ -159,6 +167,15 @@ def _refusal(configuration: Configuration, line: str, own: Mapping[str, Any]) ->
     )
 
 
+def _differs(value: Any, own: Any) -> bool:
+    """Whether a setting differs from that of the recipe's file, where 3e-4 is a text in plain yaml."""
+    if value == own or "${" in str(own):
+        return False
+    with suppress(TypeError, ValueError):
+        return float(value) != float(own)
+    return True
+
+
 def _lacking(
     missing: str, settings: Mapping[str, Any], own: Mapping[str, Any], line: str, name: str
 ) -> ConfigError:
@@ -173,7 +190,7 @@ def _lacking(
 
 
 def _suspects(settings: Mapping[str, Any], line: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that an error is about: those whose name or text it has, or else those that are not the recipe's.
+    """The settings that an error is about: those whose name or text it has, or else the changed ones of a recipe.
 
     Args:
         settings: All settings by dotted key.
@@ -182,12 +199,11 @@ def _suspects(settings: Mapping[str, Any], line: str, own: Mapping[str, Any]) ->
     """
     if OF_THE_SCRIPT.match(line):
         return {}
-    changed = {key: value for key, value in settings.items() if own and own.get(key) != value}
+    changed = {key: v for key, v in settings.items() if own and _differs(v, own.get(key))}
     words = set(re.findall(r"\w+", line))
     named = {
         key: value
         for key, value in (changed or settings).items()
         if key.rpartition(".")[2] in words or (isinstance(value, str) and value in words)
     }
-    # All of a script with few settings: one of them it is, if any.
-    return named or changed or (settings if len(settings) <= MOST_SUSPECTS else {})
+    return named or changed

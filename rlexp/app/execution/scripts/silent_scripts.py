@@ -112,6 +112,9 @@ def missing_script(command: str) -> Path | None:
     if not arguments or arguments[0].startswith("-"):
         return None
     path = file_path(arguments[0])
+    # A shell looks for a name without a folder on PATH, too.
+    if SHELL.fullmatch(name) and "/" not in arguments[0] and shutil.which(arguments[0]):
+        return None
     # The value of any other placeholder is not known yet.
     return None if "{" in str(path) or path.exists() else path
 
