@@ -50,6 +50,8 @@ SIGNIFICANT = 4
 """Most digits of a number that is written in powers of ten."""
 LEAST_P = 1e-4
 """P-values below this are not written as numbers."""
+LEAST_SHARE = 1e-4
+"""Shares below this, but above 0, are not written as numbers."""
 
 
 def format_number(value: float, digits: int) -> str:
@@ -136,8 +138,14 @@ def format_p_value(p: float) -> str:
 
 
 def format_percentage(share: float) -> str:
-    """A share between 0 and 1 in per cent (`95 %`)."""
-    return f"{100 * share:.3g} %"
+    """A share between 0 and 1 in per cent (`95 %`); one below 1 never becomes 100 %."""
+    if 0 < share < LEAST_SHARE:
+        return f"< {100 * LEAST_SHARE:g} %"
+    # Near 1, three digits would hide what a level of 98.75 % or 99.96 % says.
+    digits = 3 if share < 0.9 else 4
+    while digits < 15 and share < 1 and float(f"{100 * share:.{digits}g}") == 100:
+        digits += 1
+    return f"{100 * share:.{digits}g} %"
 
 
 def format_value(value: str | float | bool | None, digits: int) -> str:

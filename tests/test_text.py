@@ -47,7 +47,19 @@ def test_every_percentage_has_one_form() -> None:
     assert {} == {name: texts for name, texts in found.items() if texts}
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.95, "95 %"), (0.005, "0.5 %"), (1.0, "100 %")])
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.95, "95 %"),
+        (0.005, "0.5 %"),
+        (1.0, "100 %"),
+        (0.9875, "98.75 %"),
+        (0.99975, "99.98 %"),
+        (0.9999999, "99.99999 %"),
+        (2.78e-7, "< 0.01 %"),
+        (0.0, "0 %"),
+    ],
+)
 def test_a_percentage_keeps_what_a_level_needs(share: float, text: str) -> None:
     """A percentage has a space before its sign, and small levels are not rounded to 0."""
     assert text == format_percentage(share)
