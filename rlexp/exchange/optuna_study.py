@@ -45,7 +45,7 @@ METRIC_NAMES = "study:metric_names"
 """System attribute in which `optuna.Study.set_metric_names` stores the names."""
 Direction = Literal["maximize", "minimize"]
 LONGEST_PIECE = 2045
-"""Most characters of one piece of a note."""
+"""Most characters of one piece of a note: databases limit the length of an attribute."""
 
 
 class _Forward(logging.Handler):
@@ -470,6 +470,8 @@ def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
 
 def write_note(storage: "BaseStorage", study: int, trial: int | None, text: str) -> None:
     """Replace the note of a study or of one of its trials, unless it is the same.
+
+    The form is that of `save_note` (optuna-dashboard 0.21), which need not be installed.
 
     Args:
         storage: The storage.

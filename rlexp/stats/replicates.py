@@ -428,6 +428,9 @@ def _centre(aggregate: Aggregate, sums: Sums | None) -> Callable[[TaskScores], E
 class CountedRanks:
     """How often each repetition counts each of n sorted runs.
 
+    A statistic of sorted runs depends on the ranks that a resample draws, whichever scores the runs have.
+    So the ranks are drawn and counted once, and sums of scores over all resamples are products of matrices.
+
     Attributes:
         blocks: The counts, in blocks of shape (n, rows).
     """

@@ -40,7 +40,11 @@ STATUS = {"completed": 1, "pruned": 1, "failed": 2}
 SETTINGS = ".settings"
 """The file of an experiment with the kind of each of its settings, by name."""
 DECLARATION = Path("~ columns", "events.out.tfevents.0000000000.rlexp")
-"""The file of the declaration; its folder sorts after those of all experiments."""
+"""The file of the declaration; its folder sorts after those of all experiments.
+
+Without a declaration, TensorBoard shows every metric of every run as a column. It reads a single
+declaration, the first that it finds. So there is one for all experiments of a folder.
+"""
 AFTER_ALL = float(2**32)
 """A time after the start of every run: TensorBoard lists runs by the time of their first event."""
 FIRST_SHOWN = ("label", "phase", "seed")

@@ -44,7 +44,10 @@ ReadExperience = Callable[[str], Iterable[Transitions]]
 
 
 class ScheduledValues:
-    """The values that a training sets on its learner at the beginning of rollouts."""
+    """The values that a training sets on its learner at the beginning of rollouts.
+
+    The learner keeps plain numbers and schedules of its library, so a saved model loads without rlexp.
+    """
 
     def __init__(self, schedules: Mapping[str, StepSchedule[Any]]) -> None:
         self._schedules = schedules

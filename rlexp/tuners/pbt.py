@@ -26,7 +26,10 @@ Count = Annotated[int, Ge(1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkGrowth:
-    """By how much a network may grow.
+    """By how much a network may grow: the mutations of SEARL.
+
+    Franke et al. 2021, Sample-Efficient Automated Deep Reinforcement Learning, arXiv:2009.01555. Numbers
+    that the paper leaves open are those of its code: at most three layers of at most 500 units.
 
     Attributes:
         probability: Probability that a network grows at all.

@@ -140,7 +140,10 @@ class MbtlLessons:
 
 
 class TrainedContexts:
-    """The contexts of finished stages with the outcomes at their ends, and the slope of the gap."""
+    """The contexts of finished stages with the outcomes at their ends, and the slope of the gap.
+
+    Cho et al. 2024, Model-Based Transfer Learning for Contextual Reinforcement Learning, section 4.
+    """
 
     def __init__(self, dimensions: int, most: int) -> None:
         """Begin without stages.

@@ -36,7 +36,7 @@ SERVER = "://"
 MOST_NAMES = 20
 """Columns that an error message lists."""
 AS_TABLE = "rlexp import csv FILE.csv --column step=COLUMN --column return=COLUMN"
-"""Every unsupported format that is recognised, in the order in which they are tried."""
+"""The command that imports the numbers of a format which cannot be imported itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +222,4 @@ FORMATS = (
         f"save it as CSV, and import it with {AS_TABLE}",
     ),
 )
+"""Every unsupported format that is recognised, in the order in which they are tried."""

@@ -64,7 +64,6 @@ WRAPPERS = ("gymnasium.wrappers", "stable_baselines3.common.atari_wrappers")
 """Modules from which wrappers may be imported; no other module is."""
 Settings = Iterator[tuple[str, Any]]
 """Dotted keys of a configuration, and their values."""
-"""Translators of the zoo's keys that have another name in rlexp."""
 LONGEST_EXPRESSION = 2000
 """Characters of the longest expression that is parsed."""
 
@@ -325,6 +324,7 @@ TRANSLATORS: Mapping[str, Callable[[Any], Settings]] = {
     "policy_kwargs": _policy_arguments,
     "replay_buffer_kwargs": _buffer,
 }
+"""Translators of the zoo's keys that have another name in rlexp."""
 
 
 class NotLiteral(ValueError):  # noqa: N818
