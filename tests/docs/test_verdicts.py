@@ -145,7 +145,9 @@ def test_the_page_counts_the_runs_that_reach_the_goal(name: str) -> None:
         f"{sum(score > 0 for score in cell['scores'].values())} of {len(cell['scores'])}"
         for cell in stored_comparison(name)["cells"]
     )
-    found = re.search(rf"Of the runs with `{name}`, (\d+ of \d+) .*? and (\d+ of \d+)", text)
+    found = re.search(
+        rf"In the row of `{name}`, (\d+ of \d+) runs .*? and (\d+ of \d+) plain runs", text
+    )
     assert found is not None
     assert (guided, plain) == found.groups()
 
