@@ -5,11 +5,10 @@ trained, and says why; a run with one of them is refused. `find_checked_costs` i
 configurations are known to fit their tasks.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
-from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
 from rlexp.app.execution.probes import Costs, find_costs
@@ -57,9 +56,7 @@ def prepare(
         check_compatibility(configurations, workspace, spaces, request.parts)
         costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
         if not options.dry_run:
-            ScriptChecks(workspace, launch.executor, observer.note).check(
-                _new(request, plan, workspace)
-            )
+            check_scripts(_new(request, plan, workspace), launch, workspace, observer)
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -104,14 +101,37 @@ def find_checked_costs(
     return costs
 
 
+def check_scripts(
+    configurations: Iterable[Configuration],
+    launch: LaunchSettings,
+    workspace: Workspace,
+    observer: Observer,
+) -> None:
+    """Start the script of each configuration with `algorithm.checks` once, to check its settings.
+
+    Raises:
+        ConfigError: A script refuses a setting.
+    """
+    if not (checked := [c for c in configurations if c.algorithm.get("checks")]):
+        return
+    # Only these configurations need what imports the training of scripts.
+    from rlexp.app.execution.checks.script_checks import ScriptChecks
+
+    ScriptChecks(workspace, launch.executor, observer.note).check(checked)
+
+
 def _new(request: RunRequest, plan: Plan, workspace: Workspace) -> Iterator[Configuration]:
-    """The configurations with missing runs of which no run has reported anything."""
+    """The configurations with a check and missing runs, of which no run has reported anything."""
     paths = workspace.layout.experiment(request.experiment.name)
+    asking = {
+        c.fingerprint: c for c in request.experiment.configurations if c.algorithm.get("checks")
+    }
+    missing = [spec for spec in plan.missing if spec.fingerprint in asking]
     proved = {spec.fingerprint for spec in plan.done}
     # A run that was killed after its first report had accepted its settings.
-    proved |= {s.fingerprint for s in plan.missing if _has_reported(paths.run(s.name))}
-    wanted = {spec.fingerprint for spec in plan.missing} - proved
-    return (c for c in request.experiment.configurations if c.fingerprint in wanted)
+    proved |= {spec.fingerprint for spec in missing if _has_reported(paths.run(spec.name))}
+    wanted = {spec.fingerprint for spec in missing} - proved
+    return (configuration for name, configuration in asking.items() if name in wanted)
 
 
 def _has_reported(run: RunPaths) -> bool:

@@ -12,13 +12,13 @@ from rlexp.app.execution.checkpoints import (
     drift_command,
 )
 from rlexp.app.execution.checks.device_check import check_devices
-from rlexp.app.execution.checks.script_checks import ScriptChecks
 from rlexp.app.execution.early_session import opened_early
 from rlexp.app.execution.estimate import store_rates
 from rlexp.app.execution.extension import check_states
 from rlexp.app.execution.launch import execute_source
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
 from rlexp.app.execution.memory_plan import check_memory
+from rlexp.app.execution.preparation import check_scripts
 from rlexp.app.execution.probes import Costs, find_costs, parallel_runs
 from rlexp.app.observer import Observer
 from rlexp.app.plans import SweepOutline
@@ -255,7 +255,7 @@ def run_sweep(
     # Before the lock, whose file is in the folder of the sweep.
     if not paths.definition.exists():
         # Trials are not checked: what a script answers may depend on the moment, and trials may not.
-        ScriptChecks(workspace, launch.executor, observer.note).check(request.experiment.defaults)
+        check_scripts(request.experiment.defaults, launch, workspace, observer)
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
