@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rlexp.cli.command_panels import PanelGroup
-from rlexp.cli.plain_values import PlainCommand
+from rlexp.cli.value_words import WordedCommand
 
 COMMANDS = {
     "run": "train.run:run",
@@ -85,9 +85,9 @@ def make_app(
     app.callback(invoke_without_command=True)(_version)
     for name in names:
         epilog = _function(EPILOGS[name])() if name in EPILOGS else None
-        app.command(name, cls=PlainCommand, epilog=epilog)(_function(COMMANDS[name]))
+        app.command(name, cls=WordedCommand, epilog=epilog)(_function(COMMANDS[name]))
     for name in config_names:
-        config.command(name, cls=PlainCommand)(_function(CONFIG_COMMANDS[name]))
+        config.command(name, cls=WordedCommand)(_function(CONFIG_COMMANDS[name]))
     return app
 
 

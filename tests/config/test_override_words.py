@@ -94,7 +94,7 @@ def test_hydra_composes_the_same_value(tmp_path: Path, value: Any) -> None:
     assert same(value, value_at(compose_one(tmp_path, *words), KEY))
 
 
-def test_scalars_of_numpy_paths_and_enumerations_are_plain_values() -> None:
+def test_scalars_of_numpy_paths_and_enumerations_are_value_words() -> None:
     """A scalar of NumPy is its number, a path its text, and a member of an enumeration its value."""
     color = enum.Enum("color", {"RED": "red"})
     cases = [

@@ -10,7 +10,7 @@ OTHERWISE = "PATH"
 """The word for the values of other types."""
 
 
-class PlainCommand(TyperCommand):
+class WordedCommand(TyperCommand):
     """A command whose help has `--hours NUMBER` where Typer would print `--hours <float>`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
