@@ -281,7 +281,7 @@ def test_a_model_card_states_its_evidence(exported: Exported) -> None:
     [score] = [run["score"] for run in results["runs"] if run["score"] is not None]
     [metric] = document["model-index"][0]["results"][0]["metrics"]
     assert ("mean_reward", round(score, 2)) == (metric["type"], metric["value"])
-    assert "too few runs for an interval (n = 1)" in body
+    assert "(n = 1; too few runs for an interval)" in body
     assert "1 of 3 runs (seeds 0–2), 2 planned without a score" in body
     for sentence in ("mean return of the final policy over 10 fresh episodes", "would unpickle"):
         assert sentence in body

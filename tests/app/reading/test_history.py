@@ -35,7 +35,7 @@ def test_show_lists_the_attempts_of_a_run(alpha: Stored, tmp_path: Path) -> None
     shown = rlexp(tmp_path, "show", alpha.run(0).folder.name).out
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert "100 of 100 environment steps in 6 min 40 s in 3 attempts" in lines
-    assert "2 checkpoints, 3.0 s and 1.2 MB in total, 0.8 % of the time" in lines
+    assert "2 checkpoints, 3.0 s and 1.2 MB in total, 0.75 % of the time" in lines
     rows = [line for line in lines if " here" in line]
     assert ["step 0", "checkpoint at step 40", "checkpoint at step 40"] == [
         row.split(" ", 3)[3].partition(state)[0].strip()
