@@ -142,7 +142,7 @@ def format_percentage(share: float) -> str:
     if 0 < share < LEAST_SHARE:
         return f"< {100 * LEAST_SHARE:g} %"
     # Near 1, three digits would hide what a level of 98.75 % or 99.96 % says.
-    digits = 3 if share < 0.9 else 4
+    digits = 3 if share < 0.98 else 4
     while digits < 15 and share < 1 and float(f"{100 * share:.{digits}g}") == 100:
         digits += 1
     return f"{100 * share:.{digits}g} %"
