@@ -86,7 +86,7 @@ class AskedSettings(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         return self._all() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def keys(self) -> Any:
         """All names, which then count as asked for: what the caller does with them is not seen."""
