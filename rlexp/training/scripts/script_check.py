@@ -26,7 +26,7 @@ OF_THE_CHECK = re.compile(r"AskedSettings|cannot represent an object")
 """Errors of libraries that take no settings but those of the exact type `dict`."""
 
 
-class Verdict(StrEnum):
+class Acceptance(StrEnum):
     """What a check has found out."""
 
     ACCEPTED = "accepted"
@@ -35,21 +35,21 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScriptAnswer:
     """The answer of a script to a check.
 
     Attributes:
-        verdict: Whether the script accepts its settings; a silent one does not say.
+        acceptance: Whether the script accepts its settings; a silent one does not say.
         text: Why it refuses them, or why it counts as silent.
     """
 
-    verdict: Verdict
+    acceptance: Acceptance
     text: str = ""
 
 
 def ask_script(
     script: Script, limit: float, monotonic: Callable[[], float] = time.monotonic
-) -> Answer:
+) -> ScriptAnswer:
     """Start a script that is asked to check its settings, and end it with its answer.
 
     Args:
@@ -70,32 +70,32 @@ def ask_script(
                 if code is not None:
                     return _answer_by_code(code, script)
     except ScriptFault as fault:
-        return Answer(Verdict.REFUSED, str(fault))
-    return Answer(Verdict.SILENT, f"it reported nothing for {limit:g} s")
+        return ScriptAnswer(Acceptance.REFUSED, str(fault))
+    return ScriptAnswer(Acceptance.SILENT, f"it reported nothing for {limit:g} s")
 
 
-def _answer_of(lines: Sequence[bytes]) -> Answer:
+def _answer_of(lines: Sequence[bytes]) -> ScriptAnswer:
     """The answer of a script that has written results."""
     with suppress(ValueError, TypeError):
         # A program that starts the script may end with a code of its own.
         if CHECKED_KEY in json.loads(lines[0]):
-            return Answer(Verdict.ACCEPTED)
-    return Answer(Verdict.SILENT, "it trains instead of answering")
+            return ScriptAnswer(Acceptance.ACCEPTED)
+    return ScriptAnswer(Acceptance.SILENT, "it trains instead of answering")
 
 
-def _answer_by_code(code: int, script: Script) -> Answer:
+def _answer_by_code(code: int, script: Script) -> ScriptAnswer:
     """The answer of a script that has ended without results."""
     if code == CHECKED:
-        return Answer(Verdict.ACCEPTED)
+        return ScriptAnswer(Acceptance.ACCEPTED)
     if code == 0:
-        return Answer(Verdict.SILENT, "it ended without a report")
+        return ScriptAnswer(Acceptance.SILENT, "it ended without a report")
     signal = -code if code < 0 else code - SHELL
     if signal in set(Signals):
         # The system may have killed it for lack of memory, which says nothing about the settings.
-        return Answer(Verdict.SILENT, f"it was killed by signal {signal}")
+        return ScriptAnswer(Acceptance.SILENT, f"it was killed by signal {signal}")
     line = script.last_words() or f"it ended with code {code}"
     if OF_THE_MACHINE.search(line):
-        return Answer(Verdict.SILENT, f"it ended with an error of the machine ({line})")
+        return ScriptAnswer(Acceptance.SILENT, f"it ended with an error of the machine ({line})")
     if OF_THE_CHECK.search(line):
-        return Answer(Verdict.SILENT, f"it needs dict(run.settings) in a check ({line})")
-    return Answer(Verdict.REFUSED, line)
+        return ScriptAnswer(Acceptance.SILENT, f"it needs dict(run.settings) in a check ({line})")
+    return ScriptAnswer(Acceptance.REFUSED, line)

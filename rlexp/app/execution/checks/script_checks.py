@@ -25,7 +25,7 @@ from rlexp.protocol.seeds import Phase
 from rlexp.store.layout import AttemptPaths
 from rlexp.temporary_folders import scratch
 from rlexp.trainer import CHECKS
-from rlexp.training.scripts.script_check import Answer, Verdict, ask_script
+from rlexp.training.scripts.script_check import Acceptance, ScriptAnswer, ask_script
 
 LONGEST_CHECK = 300.0
 """Seconds after which a script counts as giving no answer; on a busy machine, imports take minutes."""
@@ -89,23 +89,23 @@ class ScriptChecks:
             self.note(f"Checks the settings of {name} with its script")
         self._checked.add(key)
         answer = self._answer(configuration)
-        if answer.verdict is Verdict.SILENT:
+        if answer.acceptance is Acceptance.SILENT:
             self._silent.add(script)
             self.note(
                 f"The script of {name} gave no answer, because {answer.text}; its settings are not "
                 "checked. algorithm.checks=false leaves the check out"
             )
-        elif answer.verdict is Verdict.REFUSED:
+        elif answer.acceptance is Acceptance.REFUSED:
             raise _refusal(configuration, answer.text, self._own_settings(configuration))
 
-    def _answer(self, configuration: Configuration) -> Answer:
+    def _answer(self, configuration: Configuration) -> ScriptAnswer:
         """The answer of the script; a check that this machine cannot make is none."""
         try:
             return self._ask(configuration)
         except (ConfigError, OSError) as error:
-            return Answer(Verdict.SILENT, " ".join(str(error).split()))
+            return ScriptAnswer(Acceptance.SILENT, " ".join(str(error).split()))
 
-    def _ask(self, configuration: Configuration) -> Answer:
+    def _ask(self, configuration: Configuration) -> ScriptAnswer:
         """The answer of the script, which is started in a process apart with a seed of the tuning phase."""
         algorithm: External = build(configuration.algorithm, "algorithm", self.workspace.allowed)
         training = training_of(configuration, self.workspace)
@@ -128,11 +128,11 @@ class ScriptChecks:
                     os.dup2(log.fileno(), 1)
                     os.dup2(log.fileno(), 2)
                 answer = ask_script(script, self.limit)
-                return [answer.verdict, answer.text]
+                return [answer.acceptance, answer.text]
 
             what = f"the settings of {algorithm.name}"
-            verdict, text = call_in_subprocess(what, ask, limit=self.limit + ENDING)
-        return Answer(Verdict(verdict), text)
+            acceptance, text = call_in_subprocess(what, ask, limit=self.limit + ENDING)
+        return ScriptAnswer(Acceptance(acceptance), text)
 
     def _devices(self) -> Mapping[str, str]:
         """The variables with a device of the executor, as its runs have them."""
