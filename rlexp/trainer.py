@@ -89,7 +89,7 @@ class AskedSettings(dict[str, Any]):
     __hash__ = None
 
     def keys(self) -> Any:
-        """All names, which then count as asked for: what the caller does with them is not seen."""
+        """All names. All of them then count as read, because what the caller does is not seen."""
         return self._all().keys()
 
     def values(self) -> Any:
@@ -111,14 +111,14 @@ class AskedSettings(dict[str, Any]):
         return other | self._all()
 
     def _all(self) -> dict[str, Any]:
-        """All settings as a plain dictionary; every name counts as asked for."""
+        """All settings as a plain dictionary. Every name then counts as read."""
         # The methods of the class itself would count what they read.
-        plain = dict(dict.items(self))
-        self.asked.update(plain)
-        return plain
+        settings = dict(dict.items(self))
+        self.asked.update(settings)
+        return settings
 
     def misspelt(self) -> tuple[str, str] | None:
-        """A setting that nobody asked for, and a similar name that was asked for in vain; or None.
+        """A setting that the script did not read, and a similar missing name that it read; or None.
 
         A setting without such a name may be read later, so that it is no mistake for certain.
         """
@@ -386,7 +386,7 @@ class Trainer:
         return True
 
     def _is_missing(self, step: int) -> bool:
-        """Whether an evaluation during training was due by `step`, and nobody asked for it yet."""
+        """Whether an evaluation during training was due by `step` and was not requested yet."""
         return self._due_by(step) > self._evaluations and step < self.steps
 
     def _due_by(self, step: int) -> int:
@@ -444,7 +444,7 @@ class Trainer:
         return saved
 
     def _end_check(self) -> None:
-        """End the process where it checks the settings: whoever reports a step has accepted them."""
+        """End a process that only checks the settings. A script that reports a step accepted them."""
         if self._checks is None:
             return
         if pair := self._checks.misspelt():

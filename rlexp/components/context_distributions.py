@@ -133,7 +133,7 @@ def bins_of(training: Distribution, test: Distribution) -> TaskBins:
         spaced = np.geomspace if logarithmic else np.linspace
         edges = np.asarray(spaced(low, high, BINS + 1), dtype=np.float64)
     else:
-        middles = [(one + other) / 2 for one, other in itertools.pairwise(numbers)]
+        middles = [(left + right) / 2 for left, right in itertools.pairwise(numbers)]
         edges = np.array([low, *middles, high])
     return TaskBins(edges, _shares(test, edges))
 

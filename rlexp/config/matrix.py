@@ -295,8 +295,8 @@ def _read(path: Path) -> dict[str, Any]:
     check_yaml(path)
     try:
         # A reference (`${…}`) can only be resolved later, in the configuration of a cell.
-        own = packaged_configuration(path.read_text("utf-8")) if is_packaged(path) else None
-        content = OmegaConf.to_container(own or OmegaConf.load(path), resolve=False)
+        packaged = packaged_configuration(path.read_text("utf-8")) if is_packaged(path) else None
+        content = OmegaConf.to_container(packaged or OmegaConf.load(path), resolve=False)
     except (OmegaConfBaseException, OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return {str(k): v for k, v in content.items()} if isinstance(content, dict) else {}

@@ -67,8 +67,8 @@ def compose_overrides(overrides: Sequence[str], folder: Path) -> Composition:
         reading.open_ended = reading.open_ended or composed[0].source is not None
         return {"settings": composed[0].settings, "choices": composed[0].choices}
 
-    plain = compose_once(ENTRY, overrides, folder, compose_plain)
-    made = composed[0] if composed else Composition(plain["settings"], plain["choices"])
+    single = compose_once(ENTRY, overrides, folder, compose_plain)
+    made = composed[0] if composed else Composition(single["settings"], single["choices"])
     # After the cache, which does not know the files of schedules.
     return replace(made, settings=with_schedules(dict(made.settings), folder))
 

@@ -102,11 +102,11 @@ class RunsDone:
         The time of a step comes from the attempts alone, not from the beginning of the command: until
         the first run begins, the command imports libraries, which it does once.
         """
-        known = [run for run in running if now - run.since >= KNOWN_AFTER and _trained(run)]
-        steps = self.steps + sum(map(_trained, known))
+        measured = [run for run in running if now - run.since >= KNOWN_AFTER and _trained(run)]
+        steps = self.steps + sum(map(_trained, measured))
         if not steps or not running:
             return None
-        each = (self.seconds + sum(now - run.since for run in known)) / steps
+        each = (self.seconds + sum(now - run.since for run in measured)) / steps
         budgets: list[int] = [run.spec.budget["steps"] for run in running]
         open_steps = [max(b - run.step, 0) for b, run in zip(budgets, running, strict=True)]
         fresh = waiting * sum(budgets) / len(budgets)

@@ -148,9 +148,9 @@ class Minari:
         files = self._recorded_files()
         kind = str(files.metadata.get("data_format"))
         if kind not in PACKAGES:
-            known = " or ".join(PACKAGES)
+            readable = " or ".join(PACKAGES)
             raise ConfigError(
-                f"{KEY}={self.id} has the format {kind}, and only {known} can be read", key=KEY
+                f"{KEY}={self.id} has the format {kind}, and only {readable} can be read", key=KEY
             )
         missing = [name for name in PACKAGES[kind] if find_spec(name) is None]
         if missing:

@@ -27,8 +27,8 @@ class TaskBins:
 
     def position(self, value: float) -> int:
         """Return the bin of a value; values outside belong to the first or the last bin."""
-        found = int(np.searchsorted(self.edges, value, side="right")) - 1
-        return min(max(found, 0), len(self.target) - 1)
+        index = int(np.searchsorted(self.edges, value, side="right")) - 1
+        return min(max(index, 0), len(self.target) - 1)
 
     def shift(self, counts: Counts) -> float:
         """Return the Jensen-Shannon divergence between counts (bins) and the target, in bits.

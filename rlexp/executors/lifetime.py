@@ -118,9 +118,9 @@ def kill_guarded(guard: int) -> None:
         os.kill(guard, signal.SIGCONT)
 
 
-def kill_orphans(known: set[int]) -> None:
-    """Kill the children of this process that are not known, with their descendants."""
-    for child in children(os.getpid()) - known:
+def kill_orphans(expected: set[int]) -> None:
+    """Kill the children of this process that are not expected, with their descendants."""
+    for child in children(os.getpid()) - expected:
         for pid in (child, *descendants(child)):
             _kill(pid)
 

@@ -97,7 +97,7 @@ def known_values(
 
 
 def known_anchors(
-    known: Mapping[str, Any], *, lower_is_better: bool
+    declared: Mapping[str, Any], *, lower_is_better: bool
 ) -> tuple[float, float, str] | None:
     """The scores that become 0 and 1 when a task is normalised, and the key of the second one.
 
@@ -105,12 +105,12 @@ def known_anchors(
     where a task does not declare two different ones, or a random policy is the better one.
 
     Args:
-        known: The known values of the score.
+        declared: The known values of the score.
         lower_is_better: Whether lower scores are better; the first anchor is then the greater one.
     """
     end = "minimum" if lower_is_better else "maximum"
-    key = "threshold" if known.get("threshold") is not None else end
-    low, high = known.get("random"), known.get(key)
+    key = "threshold" if declared.get("threshold") is not None else end
+    low, high = declared.get("random"), declared.get(key)
     # A random policy that is as good as the threshold would turn the scale upside down.
     if low is None or high is None or high == low or (high < low) is not lower_is_better:
         return None

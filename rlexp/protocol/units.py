@@ -38,12 +38,12 @@ def in_units(text: str, unit: str) -> str:
     if unit == ENVIRONMENT_STEPS:
         return text
     several = unit_text(unit)
-    one = several.removesuffix("s")
-    article = "an" if one[0] in "aeiou" else "a"
+    singular = several.removesuffix("s")
+    article = "an" if singular[0] in "aeiou" else "a"
     for words, said in (
-        ("an environment step", f"{article} {one}"),
-        ("environment step", one),
-        ("Environment step", one.capitalize()),
+        ("an environment step", f"{article} {singular}"),
+        ("environment step", singular),
+        ("Environment step", singular.capitalize()),
     ):
         # The plural of every unit ends with the same letter as that of environment steps.
         text = text.replace(words, said)

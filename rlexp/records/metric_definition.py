@@ -22,5 +22,5 @@ def definition_of_metric(metric: object) -> dict[str, Any]:
         values = dict(getattr(metric, "__dict__", {}))
     values.pop(CUT, None)
     # What was read from a register is JSON: tuples became lists there, for example.
-    plain: dict[str, Any] = json.loads(json.dumps(values, default=repr, sort_keys=True))
-    return {CLASS: f"{kind.__module__}.{kind.__qualname__}", **plain}
+    arguments: dict[str, Any] = json.loads(json.dumps(values, default=repr, sort_keys=True))
+    return {CLASS: f"{kind.__module__}.{kind.__qualname__}", **arguments}

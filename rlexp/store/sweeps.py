@@ -80,8 +80,8 @@ class StoredTrial:
 
     def _elsewhere(self) -> dict[str, Any]:
         """The configurations on further tasks; nothing in a sweep on one task."""
-        plain = [configuration.plain() for configuration in self.on_other_tasks]
-        return {"on_other_tasks": plain} if plain else {}
+        configurations = [configuration.plain() for configuration in self.on_other_tasks]
+        return {"on_other_tasks": configurations} if configurations else {}
 
     def _beginnings(self) -> dict[str, Any]:
         """How runs begin that could continue; nothing for the trials of most sweeps."""

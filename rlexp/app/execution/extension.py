@@ -256,8 +256,8 @@ def check_replay(
         if key in examined:
             continue
         examined.add(key)
-        plain = {**configuration.environment, "reference": configuration.reference}
-        environment = build(plain, "environment", workspace.allowed)
+        settings = {**configuration.environment, "reference": configuration.reference}
+        environment = build(settings, "environment", workspace.allowed)
         probe = partial(_obstacle, environment, _discount(configuration), seed)
         reason = teacher_obstacle(configuration, workspace)
         # What is known beforehand needs no trial, whose reason names an attribute of a wrapper.

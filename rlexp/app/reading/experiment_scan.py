@@ -205,13 +205,13 @@ def survey(
     from_catalogue = brief or catalogued
     if memory:
         catalogue.records.sum_of = memory.sums.of
-    wanted = {name for name, pair in planned.items() if measured is not None and measured(*pair)}
+    logged = {name for name, pair in planned.items() if measured is not None and measured(*pair)}
     read = _reader(
-        catalogue, wanted, memory, brief=in_brief, catalogued=from_catalogue and not in_brief
+        catalogue, logged, memory, brief=in_brief, catalogued=from_catalogue and not in_brief
     )
     try:
         on_disk = paths.runs(catalogue.holds)
-        begun = _ReadingBeside(catalogue, planned, wanted, memory.sums if memory else FileSums())
+        begun = _ReadingBeside(catalogue, planned, logged, memory.sums if memory else FileSums())
         # A process with a memory that lasts has threads, and reads new runs only.
         forked = from_catalogue and not (in_brief or (memory and memory.lasting))
         runs = {

@@ -68,10 +68,10 @@ class IntervalMemory:
         def read(entry: Entry) -> dict[str, Interval]:
             return {name: Interval(**values) for name, values in entry.items()}
 
-        def plain(intervals: dict[str, Interval]) -> Entry:
+        def to_entry(intervals: dict[str, Interval]) -> Entry:
             return {name: asdict(interval) for name, interval in intervals.items()}
 
-        return self._recall(question, compute, read, plain)
+        return self._recall(question, compute, read, to_entry)
 
     def recall_number(self, question: bytes, compute: Callable[[], float | None]) -> float | None:
         """The number that answers a question; it is computed where none is kept."""
@@ -89,7 +89,7 @@ class IntervalMemory:
         question: bytes,
         compute: Callable[[], Answer],
         read: Callable[[Entry], Answer],
-        plain: Callable[[Answer], Entry],
+        to_entry: Callable[[Answer], Entry],
     ) -> Answer:
         """The kept answer to a question; a computed one where none is kept or it cannot be read."""
         if self._version is None:
@@ -102,7 +102,7 @@ class IntervalMemory:
                 self._used[key] = entry
                 return answer
         computed = compute()
-        self._used[key] = plain(computed)
+        self._used[key] = to_entry(computed)
         self._new = True
         return computed
 

@@ -238,8 +238,8 @@ def _generation(sweeping: SweepSource) -> str:
     """The generation of a population that is trained now; empty in other sweeps."""
     search = sweeping.search
     unfinished = [e.proposal.number for e in search.entries if e.trial is None]
-    place = search.place(min(unfinished)) if unfinished else None
-    return "" if place is None else place.rpartition(", ")[0] or "fixed configurations"
+    stage = search.place(min(unfinished)) if unfinished else None
+    return "" if stage is None else stage.rpartition(", ")[0] or "fixed configurations"
 
 
 def trial_lines(sweeping: SweepSource) -> Iterator[EndedTrial]:

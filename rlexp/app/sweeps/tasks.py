@@ -115,11 +115,11 @@ def _directed(configuration: Configuration) -> SweepTask:
 
 
 def _anchored(configuration: Configuration) -> SweepTask:
-    known = known_anchors(
+    anchors = known_anchors(
         configuration.score_reference, lower_is_better=configuration.lower_is_better
     )
     # All tasks of a sweep share one dataset, whose scores are those of a single task.
-    if known is None:
+    if anchors is None:
         key = declaration_key(configuration.budget.score)
         raise ConfigError(
             f"{configuration.task} has no anchors to normalise its scores by: declare {key}.random and "
@@ -127,4 +127,4 @@ def _anchored(configuration: Configuration) -> SweepTask:
             "ranks with sweep.normalisation=ranks",
             key="sweep.normalisation",
         )
-    return SweepTask(task=configuration.task, low=known[0], high=known[1])
+    return SweepTask(task=configuration.task, low=anchors[0], high=anchors[1])

@@ -93,8 +93,8 @@ def evaluation_lines(evaluation: "PolicyEvaluation") -> "Iterator[str]":
     yield _spread_line("length", evaluation.length_spread)
     for name, mean in evaluation.measures.items():
         yield f"  {name}: {format_score(mean)}"
-    one = "one run" if evaluation.ensemble is None else "one ensemble"
-    yield f"  n = {evaluation.n} episodes of {one}; other training seeds may give other returns"
+    policies = "one run" if evaluation.ensemble is None else "one ensemble"
+    yield f"  n = {evaluation.n} episodes of {policies}; other training seeds may give other returns"
     for film in evaluation.videos:
         yield f"  {film.file}: return {format_score(film.episode_return)} in {film.length:,} steps"
     if evaluation.dataset is not None:

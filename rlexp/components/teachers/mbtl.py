@@ -186,8 +186,8 @@ class TrainedContexts:
         distances = np.linalg.norm(points - point, axis=1)
         # A parameter with a list of values is played at the nearest one, always the same.
         played = points[np.argmin(distances)]
-        own = np.flatnonzero((points == played).all(axis=1))
-        outcome = float(outcomes[own[len(own) // 2 :]].mean())
+        episodes = np.flatnonzero((points == played).all(axis=1))
+        outcome = float(outcomes[episodes[len(episodes) // 2 :]].mean())
         later = np.arange(len(points)) >= len(points) // 2
         others = later & ~(points == played).all(axis=1)
         away = np.linalg.norm(points[others] - played, axis=1)
@@ -222,11 +222,11 @@ def expected_gains(
         slope: By how much outcomes fall with distance.
         exploration: Standard deviations that are added to the mean.
     """
-    known = (trained.outcomes[:, np.newaxis] - slope * _distances(trained.points, targets)).max(0)
+    best = (trained.outcomes[:, np.newaxis] - slope * _distances(trained.points, targets)).max(0)
     mean, deviation = posterior(trained.points, trained.outcomes, candidates)
     bound = mean + exploration * deviation
     hoped = bound[:, np.newaxis] - slope * _distances(candidates, targets)
-    gains: Array = np.maximum(hoped - known, 0.0).mean(axis=1)
+    gains: Array = np.maximum(hoped - best, 0.0).mean(axis=1)
     return gains
 
 

@@ -96,8 +96,8 @@ def _verdict(sweep: SweepEvidence, selection: Selection, assessment: WinnerAsses
     test = assessment.of("test", selection.winner)
     head = f"{TUNED} is trial {selection.winner} of {len(sweep.trials)} of {sweep.experiment}"
     if selection.winner == DEFAULT:
-        found = "it is on the front" if sweep.front else "tuning found nothing better"
-        head = f"The default configuration won {sweep.experiment}: {found}"
+        reason = "it is on the front" if sweep.front else "tuning found nothing better"
+        head = f"The default configuration won {sweep.experiment}: {reason}"
     if test is None and sweep.ranks:
         text = (
             f"{head}. It was chosen by ranks, which a test score does not have: the scores by task are "

@@ -55,8 +55,8 @@ class ShiftTest:
         of_scores = [
             relabellings.differences(a, b, k) for k, (a, b) in enumerate(zip(*sides, strict=True))
         ]
-        one, zero = np.ones(design.group), np.zeros(design.group)
-        of_shift = [relabellings.differences(one, zero, k) for k in range(len(of_scores))]
+        ones, zeros = np.ones(design.group), np.zeros(design.group)
+        of_shift = [relabellings.differences(ones, zeros, k) for k in range(len(of_scores))]
         return cls(
             relabellings=relabellings,
             interims=design.interims,

@@ -101,5 +101,5 @@ def _copy_targets(policy: BasePolicy) -> None:
 
 def _optimisers(policy: BasePolicy) -> list[Optimizer]:
     parts = (policy, *policy.children())
-    found = (getattr(part, "optimizer", None) for part in parts)
-    return [each for each in found if isinstance(each, Optimizer)]
+    optimizers = (getattr(part, "optimizer", None) for part in parts)
+    return [each for each in optimizers if isinstance(each, Optimizer)]

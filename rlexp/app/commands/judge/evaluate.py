@@ -182,8 +182,8 @@ def _find_runs(
             raise ConfigError(
                 "--ensemble joins deterministic actions and samples none: leave --stochastic out"
             )
-        found = members_of(name, workspace)
-        return found.name, found.runs
+        target = members_of(name, workspace)
+        return target.name, target.runs
     run = _find(name, workspace)
     return f"{run.folder.parent.name}/{run.folder.name}", [run]
 

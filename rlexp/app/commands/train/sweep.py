@@ -235,8 +235,8 @@ def run_sweep(
         RlexpError: The request, the options or the records are wrong; nothing was started.
     """
     paths = workspace.layout.experiment(request.experiment.name)
-    asked = request.request.plan
-    experiment = merge_with_existing_sweep(paths, request.experiment, asked)
+    plan = request.request.plan
+    experiment = merge_with_existing_sweep(paths, request.experiment, plan)
     configurer = Configurer(request, workspace, {})
     configurer.check_default()
     tries = read_tries(options.tries, configurer)
@@ -259,7 +259,7 @@ def run_sweep(
     with hold(paths.lock, f"sweep {paths.name}", now=time.time()):
         # Another command may have changed the sweep before this one got the lock, so it is read
         # again.
-        experiment = merge_with_existing_sweep(paths, request.experiment, asked)
+        experiment = merge_with_existing_sweep(paths, request.experiment, plan)
         opened = _open(paths, experiment, configurer, options, workspace)
         begun = [spec for spec in begun_runs(paths, opened[0]) if spec.parent is not None]
         check_states(paths, begun, launch)
