@@ -8,12 +8,20 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from rlexp.config.config_files import DEFINITIONS, group_options, groups
 from rlexp.config.matrix import GYMNASIUM_ID
-from rlexp.config.overrides import EXPERIMENT_KEYS, SEED_LISTS, SWEEP_GROUPS, split_override
+from rlexp.config.overrides import (
+    CONSTANT,
+    EXPERIMENT_KEYS,
+    SEED_LISTS,
+    SWEEP_GROUPS,
+    split_override,
+)
 from rlexp.config.third_party_yaml import environment_options
+from rlexp.environments.registered import unregistered
 from rlexp.errors import Code, ConfigError, did_you_mean
 
 OTHER_NAMES: Mapping[str, str] = {
@@ -123,8 +131,10 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
         ConfigError: All mistakes, on one line, each with the words to type.
     """
     words = [word for word in overrides if word]
+    absent = {word: m for word in words if (m := _absent_task(TypedWord(word, words, folder)))}
+    words = [word for word in words if word not in absent]
     bare = [w for w in words if "=" not in w and not w.startswith(("~", "-")) and "${" not in w]
-    mistakes = [*_bare_words(bare, folder), *_repeated(words)]
+    mistakes = [*absent.values(), *_bare_words(bare, folder), *_repeated(words)]
     for word in words:
         if word in bare:
             continue
@@ -133,6 +143,7 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
             _of_hydra,
             _of_optuna,
             _whole_section,
+            _unnamed_option,
             _sweep_method,
             _other_name,
             _unknown_task,
@@ -312,6 +323,16 @@ def _whole_section(word: TypedWord) -> Mistake | None:
     return Mistake(f"{word.text}: {key} is a section", key, advice, "wrong_type")
 
 
+def _unnamed_option(word: TypedWord) -> Mistake | None:
+    """A number or a constant where an option is chosen, on which Hydra ends with a traceback."""
+    key, values = word.key, word.value.strip("[]").split(",")
+    is_name = not any(re.fullmatch(rf"[\d_.e+-]+|{CONSTANT.pattern}", v.strip()) for v in values)
+    if is_name or key not in groups(word.folder):
+        return None
+    advice = f"options are chosen by name; to see them: rlexp config list {key}"
+    return Mistake(f"cannot read {word.text!r}", key, advice, "wrong_type")
+
+
 def _sweep_method(word: TypedWord) -> Mistake | None:
     """What proposes the trials of a sweep is its tuner, also where it trains a population."""
     if word.key != "sweep.method":
@@ -342,6 +363,27 @@ def _unknown_task(word: TypedWord) -> Mistake | None:
         return None
     advice = f"type {typed('environment', value, word.folder)}"
     return Mistake(f"there is no environment={value}", key, advice, "unknown_option")
+
+
+def _absent_task(word: TypedWord) -> Mistake | None:
+    """A task that Gymnasium does not have either, so that no words would choose it."""
+    bare = "=" not in word.text
+    value = word.text if bare else word.value
+    if not (bare or "environment" in {word.key, meant_key(word.key)}):
+        return None
+    # The module that registers the task may be among the words; in a matrix, an id is a name.
+    elsewhere = any(
+        w.lstrip("+").startswith(("environment.imports=", "benchmark=")) for w in word.words
+    )
+    if elsewhere or ":" in value or len(_task_words(value, word.folder)) == 1:
+        return None
+    reason = unregistered(value)
+    if reason is None:
+        return None
+    close = get_close_matches(value, environment_options(word.folder), n=1, cutoff=0.85)
+    if close:
+        reason = f"did you mean {typed('environment', close[0], word.folder)}?"
+    return Mistake(f"there is no environment={value}", "environment", reason, "unknown_option")
 
 
 def _task_words(value: str, folder: Path) -> list[str]:

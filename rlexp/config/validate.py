@@ -375,13 +375,17 @@ def _explain_problems(
 ) -> list[ConfigError]:
     """One mistake for each key with problems.
 
-    For a union, pydantic reports a problem for every member. Problems of range, if any, say most.
+    For a union, pydantic reports a problem for every member. Problems inside a value say more than
+    that the value should have another form, and problems of range, if any, say most.
     """
     places: dict[tuple[Any, ...], list[Any]] = {}
     for item in _of_meant_forms(problems, settings):
         places.setdefault(_location(item, settings), []).append(item)
     mistakes = []
     for location, items in places.items():
+        depth = len(location)
+        if any(len(other) > depth and other[:depth] == location for other in places):
+            continue
         of_range = [item for item in items if item["type"] in RANGE_ERRORS] or items
         explained = [_explain_problem(item, location, kind, prefix) for item in of_range]
         first, *others = dict.fromkeys(str(mistake) for mistake in explained)

@@ -122,8 +122,7 @@ class RegisteredTask:
         module, registered = self._parts()
         for name in (*self.imports, *([module] if module else [])):
             imported(name)
-        if registered not in gymnasium.registry:
-            text = _unknown(registered, gymnasium.registry)
+        if text := unregistered(registered):
             raise ConfigError(text, code="unknown_option", key="environment.id")
         options: dict[str, Any] = {} if render is None else {"render_mode": render}
         if self.max_episode_steps is not None:
@@ -145,13 +144,17 @@ class RegisteredTask:
         return frozenset(module.partition(".")[0] for module in modules if module)
 
 
-def _unknown(registered: str, registry: dict[str, Any]) -> str:
-    """Return the error for an unknown id, with the package that would register it."""
+def unregistered(registered: str) -> str | None:
+    """Return why Gymnasium makes no such environment, and what would register it; None if it does."""
+    import gymnasium
+
+    if registered in gymnasium.registry:
+        return None
     message = f"environment.id={registered!r} is not registered in Gymnasium"
     suite = suite_of_id(registered)
     if suite is not None and not is_installed(suite):
         return f"{message}; the package that registers such ids is missing: {install_hint(suite)}"
-    hint = did_you_mean(registered, registry)
+    hint = did_you_mean(registered, gymnasium.registry)
     package = "a package that registers it" if suite is None else f"'{suite.module}'"
     return f"{message}{hint} ({package} goes into environment.imports)"
 

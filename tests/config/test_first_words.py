@@ -46,9 +46,9 @@ MEANT = {
     "ppo acrobot": "algorithm=ppo environment=acrobot",
     "mlflow": "tracker=[mlflow]",
     "CartPole-v1": "environment=cartpole",
-    "Unknown-v7": "environment=gymnasium environment.id=Unknown-v7",
+    "CartPole-v0": "environment=gymnasium environment.id=CartPole-v0",
     "environment=Acrobot-v1": "environment=acrobot",
-    "environment=Unknown-v7": "environment=gymnasium environment.id=Unknown-v7",
+    "environment=CartPole-v0": "environment=gymnasium environment.id=CartPole-v0",
     "algorithm.learning_rate=lin_3e-4": "algorithm.learning_rate={shape:linear,initial:3e-4}",
 }
 """What is typed first, and the words that are meant."""
@@ -78,6 +78,36 @@ def test_first_words_are_refused_with_words_that_compose(
     message = refusal(tmp_path, *typed.split())
     assert meant.split() == advised(message)
     assert 1 == len(compose(meant.split(), tmp_path))
+
+
+@pytest.mark.parametrize("typed", ["{}", "environment={}", "env={}"])
+def test_a_task_that_gymnasium_does_not_have_has_no_advice_that_fails(
+    tmp_path: Path, typed: str
+) -> None:
+    """The error names the option of a task with a similar id, and no words that are refused later."""
+    similar = refusal(tmp_path, typed.format("CartPole-v2"))
+    assert "there is no environment=CartPole-v2: did you mean environment=cartpole?" == similar
+    unknown = refusal(tmp_path, typed.format("NoSuch-v0"))
+    assert "'NoSuch-v0' is not registered in Gymnasium" in unknown
+    assert "type environment" not in unknown
+
+
+def test_the_task_of_a_module_of_the_study_has_words_that_choose_it(tmp_path: Path) -> None:
+    """A module that the words import may register any id."""
+    message = refusal(tmp_path, "environment=NoSuch-v0", "environment.imports=[mine]")
+    assert ["environment=gymnasium", "environment.id=NoSuch-v0"] == advised(message)
+
+
+@pytest.mark.parametrize("word", ["callback=3", "component=[3]", "component=[null]", "agent=true"])
+def test_an_option_that_is_no_name_is_refused_with_the_command_that_lists_names(
+    tmp_path: Path, word: str
+) -> None:
+    """A number or a constant as an option is one line, not a traceback of Hydra."""
+    group = word.partition("=")[0]
+    expected = (
+        f"cannot read {word!r}: options are chosen by name; to see them: rlexp config list {group}"
+    )
+    assert expected == refusal(tmp_path, word)
 
 
 def test_a_setting_inside_a_component_is_named_in_full(tmp_path: Path) -> None:

@@ -160,6 +160,12 @@ def test_value_of_a_group_must_be_a_mapping(
     assert message in refusal(settings, **{group: value})
 
 
+def test_a_wrong_element_of_a_list_is_the_only_mistake(settings: dict[str, Any]) -> None:
+    """A key that also allows a mapping is not said to need one where an element is wrong."""
+    message = refusal(settings, **{"agent.network": ["a"]})
+    assert 'agent.network.0="a": must be an integer' == message
+
+
 def test_all_mistakes_are_reported_together(settings: dict[str, Any]) -> None:
     """One error lists the mistakes of all plug-ins and settings."""
     message = refusal(

@@ -39,7 +39,7 @@ from rlexp.text import join_names
 UNBOUNDED = LARGEST_SCORE
 """Stands for a score without a declared bound. A metric that ignores outliers stays finite."""
 
-NO_BOUND = "no bound: "
+NO_BOUND = "No bound: "
 """The beginning of the reason why a task gives no bound on an aggregate."""
 
 
@@ -147,13 +147,13 @@ def _undeclared(
 ) -> str | None:
     """The ends without a bound, and the tasks that do not declare one."""
     short = [c.task for c in cells if len(c.scored) < c.planned]
+    where = declaration_key(cells[0].members[0].configuration.budget.score)
     reasons = []
     for key, end in zip(("minimum", "maximum"), ends, strict=True):
         bare = [task for task in short if references[task].get(key) is None]
         if end is None and bare:
-            where = declaration_key(cells[0].members[0].configuration.budget.score)
-            reasons.append(f"{NO_BOUND}{join_names(bare)} declares no {where}.{key}")
-    return "; ".join(reasons) or None
+            reasons.append(f"{join_names(bare)} declares no {where}.{key}")
+    return NO_BOUND + "; ".join(reasons) if reasons else None
 
 
 def _scores(

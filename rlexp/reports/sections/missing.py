@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlexp.metrics import title_over
 from rlexp.protocol.seeds import Phase
 from rlexp.reports.analysis.answer import PHASE_CAVEATS
-from rlexp.reports.analysis.estimates import NO_BOUND, AggregateBounds, bounds, unit
+from rlexp.reports.analysis.estimates import NO_BOUND, AggregateBounds, bounds, is_capped, unit
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import (
     Block,
@@ -198,7 +198,10 @@ def _bounds(report: ReportContext) -> Iterator[Block]:
     ends = [v for b in every for v in (b.low, b.high) if v is not None]
     digits = decimals_for_span(max(ends) - min(ends)) if ends else 2
     numeric = ("without these runs", "at least", "at most")
-    columns = ("label", "metric", "runs without a score", *numeric, "remark")
+    columns = ("label", "metric", "runs without a score", *numeric)
+    capped = any(is_capped(report.metrics[b.metric]) for b in every)
+    scale = unit(report.evidence) + (" (optimality gap: normalised)" if capped else "")
+    reasons = dict.fromkeys(f" {b.reason}." for b in every if b.reason)
     yield Table(
         name="bounds",
         title="Bounds on the aggregates",
@@ -208,9 +211,8 @@ def _bounds(report: ReportContext) -> Iterator[Block]:
         ),
         rows=tuple(_bound(b, report) for b in every),
         note=f"Aggregates over {format_count(len(report.evidence.tasks), 'task')}, in "
-        f"{unit(report.evidence)} (optimality gap: normalised). At least and at most: the "
-        "aggregate if all runs without a score had the minimum, or the maximum, that their task "
-        "declares.",
+        f"{scale}. At least and at most: the aggregate if all runs without a score had the "
+        f"minimum, or the maximum, that their task declares.{''.join(reasons)}",
     )
 
 
@@ -222,4 +224,4 @@ def _has_aggregate(bound: AggregateBounds) -> bool:
 
 def _bound(bound: AggregateBounds, report: ReportContext) -> tuple[Value, ...]:
     title = title_over(report.metrics[bound.metric], len(report.evidence.tasks))
-    return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high, bound.reason)
+    return (bound.label, title, bound.absent, bound.alone, bound.low, bound.high)

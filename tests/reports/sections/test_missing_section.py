@@ -11,6 +11,7 @@ from evidence_samples import (
     not_finite,
     nothing_run,
     reordered,
+    task_failed,
     task_missing,
     tuning_phase,
     typical,
@@ -80,6 +81,25 @@ def test_bounds_are_listed_for_each_metric() -> None:
         column(bounds_table, title)[2] for title in ("without these runs", "at least", "at most")
     ]
     assert [305.0, 611 / 3, 370.0] == mean_bounds
+
+
+def test_the_note_below_bounds_speaks_only_of_metrics_in_the_table() -> None:
+    """The note names the optimality gap only where the table shows it."""
+    report = inquiry(worst())
+    mean_alone = replace(report, metrics={"mean": report.metrics["mean"]})
+    notes = []
+    for shown in (report, mean_alone):
+        part = MissingRunsSection().part(shown)
+        assert part is not None
+        notes.append("optimality gap" in (table(part, "bounds").note or ""))
+    assert [True, False] == notes
+
+
+def test_the_reason_of_a_missing_bound_stands_once_below_the_table() -> None:
+    """A long reason takes no width from the numbers: the note has it, once for all rows."""
+    bounds_table = table(part_of(MissingRunsSection(), task_failed()), "bounds")
+    assert "at most" == bounds_table.columns[-1].title
+    assert 1 == (bounds_table.note or "").count("declares no environment.reference.minimum")
 
 
 def test_the_rule_for_failures_is_stated() -> None:
