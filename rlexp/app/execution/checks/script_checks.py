@@ -64,13 +64,13 @@ class ScriptChecks:
     _announced: set[str] = field(default_factory=set)
 
     def check(self, configurations: Iterable[Configuration]) -> None:
-        """Start the script of each configuration that asks for it, and refuse settings that it refuses.
+        """Start the script of each configuration, and refuse settings that it refuses.
 
         Raises:
             ConfigError: A script refuses a setting, or ends before it trains.
         """
         for configuration in configurations:
-            if configuration.algorithm.get("checks") and self._is_here(configuration):
+            if self._is_here(configuration):
                 self._check_once(configuration)
 
     def _is_here(self, configuration: Configuration) -> bool:
