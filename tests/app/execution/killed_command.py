@@ -1,14 +1,13 @@
 """Starts a command that trains a script, and ends it by SIGKILL in the middle of the training."""
 
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-LONGEST_WAIT = 300.0
-"""Seconds after which a script counts as one that trains nothing."""
+LONGEST_WAIT = 1200.0
+"""Seconds after which a script counts as one that trains nothing; a busy machine needs minutes to import a library."""
 
 
 def kill_after(sign: str, words: Sequence[str], folder: Path) -> None:
@@ -23,10 +22,16 @@ def kill_after(sign: str, words: Sequence[str], folder: Path) -> None:
         [sys.executable, "-m", "rlexp", "run", *words, "experiment=killed"],
         stdout=subprocess.DEVNULL, cwd=folder,
     )  # fmt: skip
+    try:
+        _await(sign, process, folder)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await(sign: str, process: subprocess.Popen[bytes], folder: Path) -> None:
     until = time.monotonic() + LONGEST_WAIT
     while not any(f.stat().st_size for f in folder.glob(f"runs/killed/*/attempts/1/{sign}")):
         assert process.poll() is None, "it ended before it was killed"
         assert time.monotonic() < until, f"no {sign} in {LONGEST_WAIT:g} seconds"
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
