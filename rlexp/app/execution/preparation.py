@@ -5,8 +5,9 @@ trained, and says why; a run with one of them is refused. `find_checked_costs` i
 configurations are known to fit their tasks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces, check_compatibility
 from rlexp.app.execution.launch_settings import LaunchOptions, LaunchSettings
@@ -19,7 +20,7 @@ from rlexp.app.workspace import Workspace
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
-from rlexp.store.layout import RunPaths
+from rlexp.store.layout import ExperimentPaths, RunPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,10 @@ def prepare(
         check_compatibility(configurations, workspace, spaces, request.parts)
         costs = find_checked_costs(plan, launch, options.probe, workspace, observer, spaces)
         if not options.dry_run:
-            check_scripts(_new(request, plan, workspace), launch, workspace, observer)
+            paths = workspace.layout.experiment(request.experiment.name)
+            check_scripts(
+                configurations, launch, workspace, observer, partial(_is_new, plan, paths)
+            )
         return Prepared(plan, costs)
     refused = {
         configuration.fingerprint: _cell(configuration, error)
@@ -106,13 +110,22 @@ def check_scripts(
     launch: LaunchSettings,
     workspace: Workspace,
     observer: Observer,
+    is_new: Callable[[Configuration], bool] = lambda _: True,
 ) -> None:
-    """Start the script of each configuration with `algorithm.checks` once, to check its settings.
+    """Start the script of each new configuration with `algorithm.checks` once, to check its settings.
+
+    Args:
+        configurations: The configurations of a command.
+        launch: How their runs are executed.
+        workspace: The workspace.
+        observer: Receives remarks.
+        is_new: Whether no script has accepted a configuration yet; called for those with a check only.
 
     Raises:
         ConfigError: A script refuses a setting.
     """
-    if not (checked := [c for c in configurations if c.algorithm.get("checks")]):
+    checked = [c for c in configurations if c.algorithm.get("checks") and is_new(c)]
+    if not checked:
         return
     # Only these configurations need what imports the training of scripts.
     from rlexp.app.execution.checks.script_checks import ScriptChecks
@@ -120,18 +133,14 @@ def check_scripts(
     ScriptChecks(workspace, launch.executor, observer.note).check(checked)
 
 
-def _new(request: RunRequest, plan: Plan, workspace: Workspace) -> Iterator[Configuration]:
-    """The configurations with a check and missing runs, of which no run has reported anything."""
-    paths = workspace.layout.experiment(request.experiment.name)
-    asking = {
-        c.fingerprint: c for c in request.experiment.configurations if c.algorithm.get("checks")
-    }
-    missing = [spec for spec in plan.missing if spec.fingerprint in asking]
-    proved = {spec.fingerprint for spec in plan.done}
+def _is_new(plan: Plan, paths: ExperimentPaths, configuration: Configuration) -> bool:
+    """Whether runs of a configuration are missing, and none of its runs has reported anything."""
+    name = configuration.fingerprint
+    missing = [spec for spec in plan.missing if spec.fingerprint == name]
+    if not missing or any(spec.fingerprint == name for spec in plan.done):
+        return False
     # A run that was killed after its first report had accepted its settings.
-    proved |= {spec.fingerprint for spec in missing if _has_reported(paths.run(spec.name))}
-    wanted = {spec.fingerprint for spec in missing} - proved
-    return (configuration for name, configuration in asking.items() if name in wanted)
+    return not any(_has_reported(paths.run(spec.name)) for spec in missing)
 
 
 def _has_reported(run: RunPaths) -> bool:

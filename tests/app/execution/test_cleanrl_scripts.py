@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cleanrl_script import COMMAND, SCRIPT, changed_script
 from command_line import give
+from killed_command import kill_after
 
 from rlexp.errors import ConfigError
 
@@ -52,3 +53,16 @@ def test_two_changed_lines_are_enough(folder: Path) -> None:
     assert {"charts/episodic_return", "losses/td_loss"} <= names
     [final] = [entry for entry in entries if entry.get("final")]
     assert (500, 3) == (final["step"], len(final["returns"]))
+
+
+def test_a_killed_script_ends_with_the_same_numbers(folder: Path) -> None:
+    """After kill -9 in its training, the same command begins anew and writes the same final evaluation."""
+    pytest.importorskip("tensorboard")
+    Path("dqn.py").write_text(changed_script())
+    words = WORDS[1:-1]
+    give(folder, "run", *words, "experiment=whole")
+    kill_after("files/events.out.tfevents*", words, folder)
+    give(folder, "run", *words, "experiment=killed")
+    [whole] = folder.glob("runs/whole/*/attempts/1/results.jsonl")
+    [killed] = folder.glob("runs/killed/*/attempts/2/results.jsonl")
+    assert whole.read_text().splitlines()[-1] == killed.read_text().splitlines()[-1]

@@ -333,6 +333,14 @@ def test_rates_of_other_kinds_are_not_used(other: RunSpec) -> None:
     assert (rates(), None) == (RateCache(1).find(spec()), RateCache(1).find(other))
 
 
+def test_rates_of_another_offline_stage_are_not_used() -> None:
+    """The rate of a single gradient step on data is unknown, and a longer stage would seem to cost nothing."""
+    RateCache(1).store([(starting_from_data(1), rates(gradient=0.0))])
+    assert RateCache(1).find(starting_from_data(1)) is not None
+    assert RateCache(1).find(starting_from_data(2000)) is None
+    assert RateCache(1).find(starting_from_data(0)) is None
+
+
 def test_rates_hold_for_every_budget_and_seed_but_not_for_other_workers() -> None:
     """Budget and seed change no rate; runs at the same time slow each other down."""
     RateCache(2).store([(spec(), rates())])

@@ -42,6 +42,20 @@ WORDS = (
 )
 
 
+RECIPE = """
+_target_: rlexp.algorithms.external.External
+name: mine
+command: python train.py
+files: null
+settings: {algorithm: SAC, rate: 1}
+continues: false
+hang_timeout: null
+checks: false
+choices: {algorithm.settings.algorithm: [SAC]}
+"""
+"""A recipe of the workspace."""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the workspace; `-S` scripts find rlexp in the sources."""
@@ -111,6 +125,11 @@ def refusal(*words: str) -> str:
             "algorithm.settings.rate=2: mine ends before it trains: rate must be below 1",
         ),
         (
+            "raise SystemExit(f'there is no task {run.task}: environment.name=b')",
+            "environment=external environment.name=team/walk algorithm.settings.rate=2",
+            "the script of mine cannot train on team/walk: there is no task team/walk: environment.name=b",
+        ),
+        (
             "import no_such_module", "algorithm.settings.kind=a",
             "the script of mine ends before it trains: ModuleNotFoundError: No module named 'no_such_module'",
         ),
@@ -122,6 +141,35 @@ def test_a_refused_setting_is_one_line_before_anything_is_written(
     """The line names the setting and what is allowed, or else the error of the script."""
     write_script(check)
     assert expected in refusal(*words.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("SystemExit('there is no CartPole-v1 here')", "the script of mine cannot train on CartPole-v1"),
+        ("ValueError('CartPole-v1 has no scale')", "algorithm.settings.rate=2: mine ends before it trains"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_refuses_its_task_accuses_no_changed_setting(
+    line: str, expected: str
+) -> None:
+    """A changed setting of a recipe is suspected of an exception only, even if that names the task."""
+    Path("conf/algorithm/recipe").mkdir(parents=True)
+    Path("conf/algorithm/recipe/mine.yaml").write_text("settings: {rate: 1}\n")
+    write_script(f"raise {line}")
+    assert refusal("algorithm.settings.rate=2").startswith(expected)
+
+
+def test_a_recipe_with_its_own_settings_accuses_none_whose_value_is_a_choice() -> None:
+    """`algorithm` is a word of many errors; a recipe that nobody has changed shows no value of its own twice."""
+    Path("conf/algorithm/recipe").mkdir(parents=True)
+    Path("conf/algorithm/recipe/mine.yaml").write_text(RECIPE)
+    write_script("raise ValueError('The algorithm needs a Box')")
+    expected = "the script of mine ends before it trains: ValueError: The algorithm needs a Box; "
+    assert refusal("algorithm=recipe/mine").startswith(expected)
+    write_script("raise ValueError('the rate is too low')")
+    expected = "algorithm.settings.rate=1: mine ends before it trains: ValueError: the rate"
+    assert refusal("algorithm=recipe/mine").startswith(expected)
 
 
 def test_accepted_settings_train_and_each_configuration_is_checked_once() -> None:

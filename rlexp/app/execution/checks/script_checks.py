@@ -12,6 +12,7 @@ from rlexp.algorithms.external import External, leaves
 from rlexp.app.execution.checks.compatibility import call_in_subprocess
 from rlexp.app.execution.checks.trial_training import training_of
 from rlexp.app.execution.scripts.external import script_of
+from rlexp.app.execution.scripts.failure_lines import ERROR
 from rlexp.app.execution.scripts.recipe_environments import FOLDER, GROUP
 from rlexp.app.workspace import Workspace
 from rlexp.config.option_lookup import read_option
@@ -64,13 +65,13 @@ class ScriptChecks:
     _announced: set[str] = field(default_factory=set)
 
     def check(self, configurations: Iterable[Configuration]) -> None:
-        """Start the script of each configuration that asks for it, and refuse settings that it refuses.
+        """Start the script of each configuration, and refuse settings that it refuses.
 
         Raises:
             ConfigError: A script refuses a setting, or ends before it trains.
         """
         for configuration in configurations:
-            if configuration.algorithm.get("checks") and self._is_here(configuration):
+            if self._is_here(configuration):
                 self._check_once(configuration)
 
     def _is_here(self, configuration: Configuration) -> bool:
@@ -155,11 +156,17 @@ def _refusal(configuration: Configuration, line: str, own: Mapping[str, Any]) ->
     )
     if (missing := MISSING.search(line)) and missing[1] not in settings:
         return _lacking(missing[1], settings, own, line, name)
-    suspects = _suspects(settings, line, own)
+    suspects = _suspects(configuration, line, own)
+    if not suspects and _refuses_task(line, configuration.task):
+        return ConfigError(
+            f"the script of {name} cannot train on {configuration.task}: {line}", key="environment"
+        )
     if not suspects:
         return ConfigError(f"the script of {name} ends before it trains: {line}; {WITHOUT}")
     shown = ", ".join(f"{SETTINGS}{key}={value}" for key, value in suspects.items())
-    known = ", ".join(f"{key}={own[key]}" for key in suspects if key in own)
+    known = ", ".join(
+        f"{key}={own[key]}" for key in suspects if key in own and _differs(suspects[key], own[key])
+    )
     allowed = f" (the recipe has {known})" if known else ""
     return ConfigError(
         f"{shown}: {name} ends before it trains{allowed}: {line}; {WITHOUT}",
@@ -189,21 +196,33 @@ def _lacking(
     return ConfigError(f"the script of {name} ends before it trains: {line}; {WITHOUT}")
 
 
-def _suspects(settings: Mapping[str, Any], line: str, own: Mapping[str, Any]) -> Mapping[str, Any]:
+def _refuses_task(line: str, task: str) -> bool:
+    """Whether a script says itself, with the name of the task and not by an exception, what is wrong."""
+    named = re.search(rf"(?<!\w){re.escape(task)}(?!\w)", line) is not None
+    return named and not ERROR.match(line)
+
+
+def _suspects(
+    configuration: Configuration, line: str, own: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """The settings that an error is about: those whose name or text it has, or else the changed ones of a recipe.
 
     Args:
-        settings: All settings by dotted key.
+        configuration: The configuration.
         line: The line of the error.
         own: The settings of the recipe; empty for a script that is none.
     """
     if OF_THE_SCRIPT.match(line):
         return {}
+    settings = dict(leaves(configuration.algorithm["settings"]))
     changed = {key: v for key, v in settings.items() if own and _differs(v, own.get(key))}
+    # A value that the recipe has among its choices is no mistake, and `algorithm` is a word of many errors.
+    choices = configuration.algorithm.get("choices") or {}
+    open_settings = {key: v for key, v in settings.items() if f"{SETTINGS}{key}" not in choices}
     words = set(re.findall(r"\w+", line))
     named = {
         key: value
-        for key, value in (changed or settings).items()
+        for key, value in (changed or open_settings).items()
         if key.rpartition(".")[2] in words or (isinstance(value, str) and value in words)
     }
-    return named or changed
+    return named or ({} if _refuses_task(line, configuration.task) else changed)
