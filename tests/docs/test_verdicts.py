@@ -14,6 +14,8 @@ from verdicts import DOCS, KEPT, page_of, row_of, verdict
 
 from rlexp.app.execution.request import read_request
 from rlexp.app.workspace import Workspace
+from rlexp.config.compose import compose
+from rlexp.config.validate import validate
 from rlexp.protocol.schema_1 import RunSpecSchema1
 from rlexp.protocol.spec import RunSpec
 from rlexp.stats.aggregate import interquartile_mean, mean
@@ -135,6 +137,17 @@ def test_all_runs_of_the_corridor_are_as_the_page_says() -> None:
         set(cell["scores"].values()) for cell in stored_comparison("sparse_replays")["cells"]
     ]
     assert [{0.0}, {1.0}] == scores
+
+
+@pytest.mark.parametrize("replay", ["uniform", "prioritised"])
+def test_rare_rewards_differ_by_the_replay_only(replay: str, tmp_path: Path) -> None:
+    """Both sides act at random in all of the training, and have as many evaluations as the page says."""
+    (composed,) = compose(["+benchmark=rare_rewards", f"replay={replay}"], tmp_path)
+    root, parts = validate(composed.plain)
+    assert parts.algorithm.exploration_initial_eps == 1
+    assert parts.algorithm.exploration_final_eps == 1
+    evaluations = root.budget.steps // root.budget.evaluation_every
+    assert f"scored by the share of {evaluations} evaluations" in row("rare_rewards")[1]
 
 
 @pytest.mark.parametrize("name", ["jump_start", "snapshots"])
