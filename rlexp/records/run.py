@@ -248,6 +248,17 @@ class _Past:
         self.started = record.started if self.started is None else self.started
         self.ends[attempt] = record
 
+    def unreported(self, event: Continued) -> int:
+        """Steps before the checkpoint that the killed attempt trained after its last report.
+
+        They count once, also if several attempts continue from the same checkpoint.
+        """
+        before = self.ends.get(event.attempt)
+        if before is None or event.step <= before.step:
+            return 0
+        self.ends[event.attempt] = replace(before, step=event.step)
+        return event.step - before.step
+
     def until(self, record: RunRecord, event: Continued) -> RunRecord:
         """The record with the events up to the checkpoint."""
         before = self.ends.get(event.attempt, RunRecord(spec=record.spec))
@@ -291,7 +302,9 @@ def _attempt(record: RunRecord, events: Iterable[Event], past: _Past) -> RunReco
             begun, number = 0, event.attempt
         elif isinstance(event, Continued):
             begun = event.step
-            record = past.until(record, event)
+            record = replace(
+                past.until(record, event), spent=record.spent + past.unreported(event)
+            )
         elif isinstance(event, Inherited):
             # The parent has trained the steps before, so that this run has not spent them.
             begun = event.step

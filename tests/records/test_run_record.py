@@ -164,6 +164,16 @@ def test_an_attempt_that_died_before_it_continued() -> None:
     assert 30 == record.spent
 
 
+def test_steps_after_the_last_report_are_spent_once() -> None:
+    """Steps between the last report of a killed attempt and its last checkpoint are spent, once."""
+    record = fold(
+        [started(1), evaluated(10, 1.0), checkpointed(20)],
+        [started(2), continued(20), evaluated(30, 2.0)],
+        [started(3), continued(20), evaluated(30, 2.0), evaluated(40, 3.0)],
+    )
+    assert 20 + 10 + 20 == record.spent
+
+
 def test_a_restart_before_a_continuation() -> None:
     """An attempt that began anew does not count if the next one continues an older checkpoint."""
     refused = Refused(time=1.0, step=20, reason="code changed")
