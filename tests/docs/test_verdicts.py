@@ -24,7 +24,14 @@ from rlexp.store.layout import Layout
 
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
 COMMAND = re.compile(r"`(rlexp run [^`]+)`")
-WITH_A_GUIDE = {"jump_start", "prior_data", "recorded_data", "snapshots", "warm_start"}
+WITH_A_GUIDE = {
+    "corridor_snapshots",
+    "jump_start",
+    "prior_data",
+    "recorded_data",
+    "snapshots",
+    "warm_start",
+}
 """Benchmarks whose run ids include the policy or the data of another run, which is not stored."""
 MINIMISED = {"violations", "catastrophe"}
 """Scores of which the lower one is better: a difference is by how much the first label is better."""
