@@ -413,7 +413,10 @@ def _explain_hydra_error(
     text = str(error) or str(error.__cause__ or type(error).__name__)
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, option = match.groups()
-        options = group_options(group, folder)
+        # `environment=foo/bar` is no group `environment/foo`.
+        while not (options := group_options(group, folder)) and "/" in group:
+            group, _, folder_name = group.rpartition("/")
+            option = f"{folder_name}/{option}"
         return ConfigError.unknown(
             f"there is no {group}={option}",
             option,

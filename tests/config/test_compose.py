@@ -156,6 +156,11 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             ["agent=xyz"],
             "there is no agent=xyz (there are: cnn, gbrl, linear, lstm, mlp, multi_input)",
         ),
+        (["environment=foo/bar"], "there is no environment=foo/bar (there are: "),
+        (
+            ["algorithm=recipe/foo"],
+            "there is no algorithm/recipe=foo (there are: benchmarl_mappo,",
+        ),
         (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),
         (["+benchmrk=cartpole"], "there is no group 'benchmrk'; did you mean 'benchmark'?"),
         (["+foo=1"], "there is no group 'foo' (there are: agent, algorithm, benchmark,"),
