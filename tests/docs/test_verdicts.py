@@ -153,6 +153,7 @@ def test_rare_rewards_differ_by_the_replay_only(replay: str, tmp_path: Path) -> 
     root, parts = validate(composed.plain)
     assert parts.algorithm.exploration_initial_eps == 1
     assert parts.algorithm.exploration_final_eps == 1
+    assert root.budget.evaluation_every is not None
     evaluations = root.budget.steps // root.budget.evaluation_every
     assert f"scored by the share of {evaluations} evaluations" in row("rare_rewards")[1]
 
