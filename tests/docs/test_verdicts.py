@@ -158,7 +158,7 @@ def test_rare_rewards_differ_by_the_replay_only(replay: str, tmp_path: Path) -> 
     assert f"scored by the share of {evaluations} evaluations" in row("rare_rewards")[1]
 
 
-@pytest.mark.parametrize("name", ["jump_start", "snapshots"])
+@pytest.mark.parametrize("name", ["corridor_snapshots", "jump_start", "snapshots"])
 def test_the_page_counts_the_runs_that_reach_the_goal(name: str) -> None:
     """The page says how many runs with a guide, and without one, have a score above 0."""
     text = " ".join((DOCS / "guides" / "components.md").read_text().split())
