@@ -51,7 +51,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the guides of the page were trained for a short time."""
     folder = tmp_path_factory.mktemp("study")
     guides = [shlex.split(command) for command in COMMANDS if trains_a_guide(command)]
-    assert 2 == len(guides)
+    assert 3 == len(guides)
     rollout = ("environment.vector.count=1", "algorithm.n_steps=64", "algorithm.batch_size=64")
     short_training = ("budget.steps=64", "budget.final_episodes=1", *rollout, "-q")
     for arguments in guides:
