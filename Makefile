@@ -1,4 +1,4 @@
-# `make demo` trains five seeds of PPO on CartPole; `make test` lints and tests in up to half an hour;
+# `make demo` trains five seeds of PPO on CartPole; `make test` lints and tests in up to fifty minutes;
 # `make test-all` runs every test there is, which takes hours.
 # All of them make the virtual environment first, where it is missing or stale.
 
