@@ -371,6 +371,9 @@ def _absent_task(word: TypedWord) -> Mistake | None:
     value = word.text if bare else word.value
     if not (bare or "environment" in {word.key, meant_key(word.key)}):
         return None
+    # Most words are no ids: the options of tasks, which take time to read, are not needed for them.
+    if not GYMNASIUM_ID.fullmatch(value):
+        return None
     # The module that registers the task may be among the words; in a matrix, an id is a name.
     elsewhere = any(
         w.lstrip("+").startswith(("environment.imports=", "benchmark=")) for w in word.words
