@@ -37,6 +37,7 @@ IDS = [f"{name}-{cell}" for name in names("benchmark") for cell in cells(name)]
 
 
 WITHOUT_GUIDE = {
+    "corridor_snapshots": ("environment.components.snapshots.probability=0",),
     "jump_start": ("environment.components.jump_start.steps=0",),
     "snapshots": ("environment.components.snapshots.probability=0",),
 }
