@@ -97,7 +97,7 @@ class ScriptChecks:
                 "checked. algorithm.checks=false leaves the check out"
             )
         elif answer.acceptance is Acceptance.REFUSED:
-            raise _refusal(configuration, answer.text, self._own_settings(configuration))
+            raise _refusal(configuration, answer.text, self._default_settings(configuration))
 
     def _answer(self, configuration: Configuration) -> ScriptAnswer:
         """The answer of the script; a check that this machine cannot make is none."""
@@ -139,14 +139,14 @@ class ScriptChecks:
         """The variables with a device of the executor, as its runs have them."""
         return self.executor.device_variables() if isinstance(self.executor, Local) else {}
 
-    def _own_settings(self, configuration: Configuration) -> Mapping[str, Any]:
+    def _default_settings(self, configuration: Configuration) -> Mapping[str, Any]:
         """The settings in the file of a recipe; empty for a script that is none."""
         option = f"{FOLDER}{configuration.algorithm['name']}"
-        own = read_option(GROUP, option, self.workspace.folder).get("settings") or {}
-        return dict(leaves(own))
+        defaults = read_option(GROUP, option, self.workspace.folder).get("settings") or {}
+        return dict(leaves(defaults))
 
 
-def _refusal(configuration: Configuration, line: str, own: Mapping[str, Any]) -> ConfigError:
+def _refusal(configuration: Configuration, line: str, defaults: Mapping[str, Any]) -> ConfigError:
     """One line that names the setting, and why the script refuses it."""
     if key := KEY.match(line):
         return ConfigError(line, key=key[1])
@@ -155,17 +155,20 @@ def _refusal(configuration: Configuration, line: str, own: Mapping[str, Any]) ->
         configuration.algorithm["name"],
     )
     if (missing := MISSING.search(line)) and missing[1] not in settings:
-        return _lacking(missing[1], settings, own, line, name)
-    suspects = _suspects(configuration, line, own)
-    if not suspects and _refuses_task(line, configuration.task):
+        return _lacking(missing[1], settings, defaults, line, name)
+    named, changed = _suspects(configuration, line, defaults)
+    if not named and _refuses_task(line, configuration.task):
         return ConfigError(
             f"the script of {name} cannot train on {configuration.task}: {line}", key="environment"
         )
+    suspects = named or changed
     if not suspects:
         return ConfigError(f"the script of {name} ends before it trains: {line}; {WITHOUT}")
     shown = ", ".join(f"{SETTINGS}{key}={value}" for key, value in suspects.items())
     known = ", ".join(
-        f"{key}={own[key]}" for key in suspects if key in own and _differs(suspects[key], own[key])
+        f"{key}={defaults[key]}"
+        for key in suspects
+        if key in defaults and _differs(suspects[key], defaults[key])
     )
     allowed = f" (the recipe has {known})" if known else ""
     return ConfigError(
@@ -174,20 +177,20 @@ def _refusal(configuration: Configuration, line: str, own: Mapping[str, Any]) ->
     )
 
 
-def _differs(value: Any, own: Any) -> bool:
+def _differs(value: Any, default: Any) -> bool:
     """Whether a setting differs from that of the recipe's file, where 3e-4 is a text in plain yaml."""
-    if value == own or "${" in str(own):
+    if value == default or "${" in str(default):
         return False
     with suppress(TypeError, ValueError):
-        return float(value) != float(own)
+        return float(value) != float(default)
     return True
 
 
 def _lacking(
-    missing: str, settings: Mapping[str, Any], own: Mapping[str, Any], line: str, name: str
+    missing: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], line: str, name: str
 ) -> ConfigError:
     """The refusal of settings without one that the script reads."""
-    foreign = [key for key in settings if key not in own]
+    foreign = [key for key in settings if key not in defaults]
     if near := get_close_matches(missing, foreign, n=1):
         return ConfigError(
             f"{SETTINGS}{near[0]}: the script asks for no such setting; did you mean '{missing}'?",
@@ -203,19 +206,21 @@ def _refuses_task(line: str, task: str) -> bool:
 
 
 def _suspects(
-    configuration: Configuration, line: str, own: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The settings that an error is about: those whose name or text it has, or else the changed ones of a recipe.
+    configuration: Configuration, line: str, defaults: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The settings that an error may be about: those whose name or text it has, and the changed ones of a recipe.
 
     Args:
         configuration: The configuration.
         line: The line of the error.
-        own: The settings of the recipe; empty for a script that is none.
+        defaults: The settings of the recipe; empty for a script that is none.
     """
     if OF_THE_SCRIPT.match(line):
-        return {}
+        return {}, {}
     settings = dict(leaves(configuration.algorithm["settings"]))
-    changed = {key: v for key, v in settings.items() if own and _differs(v, own.get(key))}
+    changed = {
+        key: v for key, v in settings.items() if defaults and _differs(v, defaults.get(key))
+    }
     # A value that the recipe has among its choices is no mistake, and `algorithm` is a word of many errors.
     choices = configuration.algorithm.get("choices") or {}
     open_settings = {key: v for key, v in settings.items() if f"{SETTINGS}{key}" not in choices}
@@ -225,4 +230,4 @@ def _suspects(
         for key, value in (changed or open_settings).items()
         if key.rpartition(".")[2] in words or (isinstance(value, str) and value in words)
     }
-    return named or ({} if _refuses_task(line, configuration.task) else changed)
+    return named, changed
