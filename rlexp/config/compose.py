@@ -2,11 +2,9 @@
 
 import itertools
 import re
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -22,7 +20,7 @@ from rlexp.config.config_files import (
     packaged_entry,
     search_path,
 )
-from rlexp.config.first_words import check_words, meant_key, setting_words, typed
+from rlexp.config.first_words import check_words, setting_words, typed
 from rlexp.config.matrix import MatrixCell, expand
 from rlexp.config.overrides import (
     ATTEMPT_KEYS,
@@ -39,7 +37,8 @@ from rlexp.config.overrides import (
 )
 from rlexp.config.schedule_files import with_schedules
 from rlexp.config.study_file import LabelledWords, read_words
-from rlexp.errors import ConfigError, did_you_mean, names_near
+from rlexp.config.unknown_keys import has_key, nested_keys, unknown_key
+from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import evaluation_interval
 
 STEPS_KEY = "budget.steps"
@@ -262,7 +261,9 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[ComposedCo
             try:
                 config = load([*fixed, *options])
                 for value_choices in itertools.product(*values):
-                    settings = _apply(config, value_choices) if value_choices else resolve(config)
+                    settings = (
+                        _apply(config, value_choices, folder) if value_choices else resolve(config)
+                    )
                     words = (*options, *(word for _, word in value_choices))
                     choices = (*cell.choices, *map(split_override, words))
                     of = cell if cell.matrix else None
@@ -277,7 +278,7 @@ def _compose_grid(cell: MatrixCell, folder: Path, load: Load) -> list[ComposedCo
 
 def _exists_with(key: str, fixed: Sequence[str], load: Load, options: Sequence[str]) -> bool:
     rest = [word for word in fixed if split_override(word)[0] != key]
-    return _has_key(load([*rest, *options]), key)
+    return has_key(load([*rest, *options]), key)
 
 
 def compose_one(entry: str, overrides: Sequence[str], folder: Path) -> dict[str, Any]:
@@ -390,7 +391,7 @@ def hydra_session(
             GlobalHydra.instance().hydra = of_caller
 
 
-def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, Any]:
+def _apply(config: Any, value_choices: Sequence[tuple[Any, str]], folder: Path) -> dict[str, Any]:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -402,7 +403,7 @@ def _apply(config: Any, value_choices: Sequence[tuple[Any, str]]) -> dict[str, A
             forced = parsed.is_force_add()
             OmegaConf.update(copy, parsed.key_or_group, element, merge=True, force_add=forced)
         except (OmegaConfBaseException, AttributeError) as error:
-            raise unknown_key(key, copy, split_override(word)[1]) from error
+            raise unknown_key(key, copy, split_override(word)[1], folder) from error
     return resolve(copy)
 
 
@@ -413,14 +414,15 @@ def _explain_hydra_error(
     text = str(error) or str(error.__cause__ or type(error).__name__)
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, option = match.groups()
-        # `environment=foo/bar` is no group `environment/foo`.
-        while not (options := group_options(group, folder)) and "/" in group:
+        group_names = groups(folder)
+        # `environment=foo/bar` is no group `environment/foo`, and a folder of options is no group.
+        while group not in group_names and "/" in group:
             group, _, folder_name = group.rpartition("/")
             option = f"{folder_name}/{option}"
         return ConfigError.unknown(
             f"there is no {group}={option}",
             option,
-            options,
+            _options_beside(option, group, folder),
             code="unknown_option",
             key=group,
             command=f"rlexp config list {group}",
@@ -443,11 +445,20 @@ def _explain_hydra_error(
     return ConfigError(" ".join(text.split())[:400])
 
 
+def _options_beside(option: str, group: str, folder: Path) -> list[str]:
+    """The options of a group; for an option in a folder that exists, those in this folder."""
+    every = group_options(group, folder)
+    beside = [
+        each for each in every if "/" in option and each.startswith(f"{option.partition('/')[0]}/")
+    ]
+    return beside or every
+
+
 def _unknown_override(text: str, key: str, value: str, base: Any, folder: Path) -> ConfigError:
     group_names = groups(folder)
     if key in group_names:
         return ConfigError(
-            f"the group {key} has no default option to replace; write +{key}=… to add an option",
+            f"the group {key} has no default option to replace: type {typed(f'+{key}', value, folder)}",
             key=key,
         )
     if "No match in the defaults list" in text:
@@ -459,7 +470,7 @@ def _unknown_override(text: str, key: str, value: str, base: Any, folder: Path) 
             allowed=group_names,
             command="rlexp config list",
         )
-    return unknown_key(key, base, value)
+    return unknown_key(key, base, value, folder)
 
 
 def _endless_defaults(folder: Path) -> ConfigError:
@@ -507,82 +518,6 @@ def _wrong_defaults_list(text: str, key: str, folder: Path) -> ConfigError:
     )
 
 
-def _nested_keys(config: Any, name: str) -> list[str]:
-    """Dotted keys of a configuration whose last part is `name`, the shortest first."""
-    from omegaconf import DictConfig
-
-    # Values are not resolved, because a value that must be given (`???`) raises an error.
-    entries: Iterable[tuple[Any, Any]] = ()
-    if isinstance(config, DictConfig):
-        entries = config.items_ex(resolve=False)
-    elif hasattr(config, "items"):
-        entries = config.items()
-    keys = []
-    for key, value in entries:
-        keys += [str(key)] * (key == name)
-        keys += [f"{key}.{nested}" for nested in _nested_keys(value, name)]
-    return sorted(keys, key=lambda key: key.count("."))
-
-
-OF_NAMED_PARTS = ("callback", "tracker")
-"""Groups of which several options can be chosen; each option is a part with its own name."""
-
-
-def unknown_key(key: str, config: Any, value: str | None = None) -> ConfigError:
-    """An error that names the unknown part of a dotted key and the keys that exist beside it.
-
-    Args:
-        key: The unknown key.
-        config: The configuration that does not have the key.
-        value: The value in Hydra's grammar; with it, the error gives the whole word to type.
-    """
-    node, path = config, ""
-    for part in key.split("."):
-        allowed = [str(k) for k in node] if hasattr(node, "keys") else []
-        if part not in allowed:
-            if not allowed and path in OF_NAMED_PARTS:
-                text = f"{path} has no {part!r}: choose it in the same command, {path}={part}"
-            elif not allowed:
-                text = f"{path} has no key {part!r}; write +{key}=… to add it"
-            else:
-                # `_target_` names a class, which nobody sets by hand.
-                named = names_near(part, [name for name in allowed if name != "_target_"])
-                where = f"{path} has" if path else "there are"
-                hint = _hint(key, part, path, config, allowed, value)
-                text = f"unknown key {key!r}{hint} ({where}: {named})"
-            return ConfigError(text, code="unknown_setting", key=key, allowed=allowed)
-        node, path = node[part], f"{path}.{part}".lstrip(".")
-    return ConfigError(f"cannot set {key!r} to this value", code="wrong_type", key=key)
-
-
-def _hint(
-    unknown: str, part: str, path: str, config: Any, allowed: Sequence[str], value: str | None
-) -> str:
-    """The words to type instead of a key with an unknown part; empty if no key is near."""
-    # The parts after the unknown one may be right: `seed.test` means `seeds.test`.
-    after = unknown.removeprefix(f"{path}.{part}".lstrip("."))
-    meant = meant_key(part)
-    nested = _nested_keys(config, part)
-    if meant is not None and _has_key(config, meant):
-        key, certain = meant, True
-    elif nested:
-        key, certain = nested[0], True
-    else:
-        close = get_close_matches(part, allowed, n=1)
-        key, certain = f"{path}.{close[0]}".lstrip(".") if close else "", False
-    if not key:
-        return ""
-    if _has_key(config, f"{key}{after}"):
-        key = f"{key}{after}"
-    elif certain and after:
-        # `teacher.other=1` is no value for the whole teacher.
-        key, certain, value = f"{key}{after}", False, None
-    if certain and value is not None:
-        return f"; type {shlex.quote(f'{key}={value}')}"
-    word = key if value is None else f"{key}={value}"
-    return f"; did you mean '{word}'?"
-
-
 def find_words(name: str, value: str, folder: Path) -> str | None:
     """The words that set a setting of this name, as typed in a shell; None if there is none.
 
@@ -595,14 +530,5 @@ def find_words(name: str, value: str, folder: Path) -> str | None:
     if words is not None:
         return words
     with hydra_session(folder, "sweep_entry") as load:
-        keys = _nested_keys(load([]), name.strip("-+").replace("-", "_"))
+        keys = nested_keys(load([]), name.strip("-+").replace("-", "_"))
     return typed(keys[0], value, folder) if keys else None
-
-
-def _has_key(config: Any, key: str) -> bool:
-    node = config
-    for part in key.split("."):
-        if not hasattr(node, "keys") or part not in node:
-            return False
-        node = node[part]
-    return True

@@ -58,6 +58,8 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("logger", "loggers", "trackers"), "tracker"),
     **dict.fromkeys(("n_trials", "num_trials"), "sweep.trials"),
     **dict.fromkeys(("sampler", "optimizer"), "tuner"),
+    **dict.fromkeys(("replay_buffer", "buffer"), "replay"),
+    **{f"{group}s": group for group in ("callback", "component", "dataset", "teacher")},
 }
 """Keys of rlexp by the names that other tools give them."""
 SINGLE_KEYS = ("experiment", "phase", "failures")
@@ -78,6 +80,13 @@ NAMED_BY_USERS = (
     *("executor", "tracker", "benchmark", "tuner", "pruner"),
 )
 """Groups whose options are recognised without the group's name, in the order of the search."""
+COMPONENT_KEYS = {
+    "environment.component": "component",
+    "environment.components": "component",
+    "environment.teacher": "teacher",
+    "environment.components.teacher": "teacher",
+}
+"""Keys under which options are sought, because the configuration has their settings there."""
 STUDY_FILE = re.compile(r".+\.ya?ml", re.IGNORECASE)
 """The name of a study file."""
 SAMPLED = re.compile(
@@ -86,6 +95,10 @@ SAMPLED = re.compile(
 """A distribution of another tool, with its arguments."""
 LINEAR = re.compile(r"lin_([\d.]+(?:e-?\d+)?)", re.IGNORECASE)
 """A linear schedule, as rl-baselines3-zoo writes it."""
+TWO_NETWORKS = re.compile(r"\{\s*(?:pi|vf|qf|actor|critic)\s*:")
+"""The beginning of a mapping of networks."""
+LAYERS = re.compile(r"\b(pi|vf|qf|actor|critic)\s*:\s*(\[[\d,\s]*\]|\d+)")
+"""A network in such a mapping: its name, and its layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +144,10 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
         ConfigError: All mistakes, on one line, each with the words to type.
     """
     words = [word for word in overrides if word]
-    absent = {word: m for word in words if (m := _absent_task(TypedWord(word, words, folder)))}
-    words = [word for word in words if word not in absent]
+    tasks = {word: m for word in words if (m := _unknown_task(TypedWord(word, words, folder)))}
+    words = [word for word in words if word not in tasks]
     bare = [w for w in words if "=" not in w and not w.startswith(("~", "-")) and "${" not in w]
-    mistakes = [*absent.values(), *_bare_words(bare, folder), *_repeated(words)]
+    mistakes = [*tasks.values(), *_bare_words(bare, folder), *_repeated(words)]
     for word in words:
         if word in bare:
             continue
@@ -145,8 +158,9 @@ def check_words(overrides: Sequence[str], folder: Path) -> None:
             _whole_section,
             _unnamed_option,
             _sweep_method,
+            _of_components,
+            _of_networks,
             _other_name,
-            _unknown_task,
             _foreign_value,
         )
         results = (check(TypedWord(word, words, folder)) for check in checks)
@@ -172,7 +186,7 @@ def typed(key: str, value: str, folder: Path) -> str:
     several = key in SEED_LISTS and "," in value
     if (key == "tracker" or several) and not value.startswith("["):
         value = f"[{value}]"
-    if key == "agent.network" and value.isdecimal():
+    if key in {"agent.network", "agent.actor", "agent.critic"} and value.isdecimal():
         value = f"[{value}]"
     if key == "compute.device" and value.isdecimal():
         value = f"cuda:{value}"
@@ -340,6 +354,31 @@ def _sweep_method(word: TypedWord) -> Mistake | None:
     return Mistake("unknown key 'sweep.method'", word.key, f"type tuner={word.value or 'pbt'}")
 
 
+def _of_components(word: TypedWord) -> Mistake | None:
+    """A key inside the task where a component or a teacher is chosen, or set, by its group."""
+    group = COMPONENT_KEYS.get(word.key)
+    if group is None or word.value.startswith("{"):
+        return None
+    advice = f"type {typed(group, word.value, word.folder)}"
+    return Mistake(f"cannot choose with {word.key}", word.key, advice, "unknown_setting")
+
+
+def _of_networks(word: TypedWord) -> Mistake | None:
+    """Networks of actor and critic in one mapping, as stable-baselines3 takes them."""
+    if "agent.network" not in {word.key, meant_key(word.key)} or not TWO_NETWORKS.match(
+        word.value
+    ):
+        return None
+    layers = dict(LAYERS.findall(word.value))
+    pairs = (("agent.actor", ("pi", "actor")), ("agent.critic", ("vf", "qf", "critic")))
+    given = {k: layers[n] for k, names in pairs for n in names if n in layers}
+    words = " ".join(typed(key, value, word.folder) for key, value in given.items())
+    advice = (
+        f"type {words}" if len(given) == len(pairs) else "set agent.actor=… and agent.critic=…"
+    )
+    return Mistake(f"{word.key} is one network for both", word.key, advice, "wrong_type")
+
+
 def _other_name(word: TypedWord) -> Mistake | None:
     key, value = word.key, word.value
     if "." in key or "/" in key or "@" in key or key in {*groups(word.folder), *WHOLE_SECTIONS}:
@@ -354,39 +393,37 @@ def _other_name(word: TypedWord) -> Mistake | None:
 
 
 def _unknown_task(word: TypedWord) -> Mistake | None:
-    key, value = word.key, word.value
-    # In a matrix, a task may have the name of its id.
-    in_matrix = any(other.startswith("+benchmark=") for other in word.words)
-    if key != "environment" or in_matrix or not GYMNASIUM_ID.fullmatch(value):
-        return None
-    if value in group_options("environment", word.folder):
-        return None
-    advice = f"type {typed('environment', value, word.folder)}"
-    return Mistake(f"there is no environment={value}", key, advice, "unknown_option")
-
-
-def _absent_task(word: TypedWord) -> Mistake | None:
-    """A task that Gymnasium does not have either, so that no words would choose it."""
+    """A Gymnasium id that is no option: the words that choose its task, or why none would."""
     bare = "=" not in word.text
     value = word.text if bare else word.value
     if not (bare or "environment" in {word.key, meant_key(word.key)}):
         return None
     # Most words are no ids: the options of tasks, which take time to read, are not needed for them.
-    if not GYMNASIUM_ID.fullmatch(value):
+    if not GYMNASIUM_ID.fullmatch(value) or value in group_options("environment", word.folder):
         return None
-    # The module that registers the task may be among the words; in a matrix, an id is a name.
-    elsewhere = any(
-        w.lstrip("+").startswith(("environment.imports=", "benchmark=")) for w in word.words
-    )
+    problem = f"there is no environment={value}"
+    # In a matrix, a task may have the name of its id.
+    in_matrix = any(w.lstrip("+").startswith("benchmark=") for w in word.words)
+    reason = None if in_matrix else _absence(value, word)
+    if reason is not None:
+        return Mistake(problem, "environment", reason, "unknown_option")
+    if word.key != "environment" or in_matrix:
+        return None
+    advice = f"type {typed('environment', value, word.folder)}"
+    return Mistake(problem, "environment", advice, "unknown_option")
+
+
+def _absence(value: str, word: TypedWord) -> str | None:
+    """Why Gymnasium does not have a task either, so that no words choose it; None if some may."""
+    # The module that registers the task may be among the words.
+    elsewhere = any(w.lstrip("+").startswith("environment.imports=") for w in word.words)
     if elsewhere or ":" in value or len(_task_words(value, word.folder)) == 1:
         return None
     reason = unregistered(value)
     if reason is None:
         return None
     close = get_close_matches(value, environment_options(word.folder), n=1, cutoff=0.85)
-    if close:
-        reason = f"did you mean {typed('environment', close[0], word.folder)}?"
-    return Mistake(f"there is no environment={value}", "environment", reason, "unknown_option")
+    return f"did you mean {typed('environment', close[0], word.folder)}?" if close else reason
 
 
 def _task_words(value: str, folder: Path) -> list[str]:

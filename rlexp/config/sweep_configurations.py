@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlexp.config.compose import STEPS_KEY, hydra_session, resolve, unknown_key
+from rlexp.config.compose import STEPS_KEY, hydra_session, resolve
 from rlexp.config.composition_cache import compose_once
 from rlexp.config.config_files import Reading
 from rlexp.config.overrides import FREE_FORM_KEYS
 from rlexp.config.schedule_files import with_schedules
+from rlexp.config.unknown_keys import unknown_key
 
 ENTRY = "sweep_entry"
 SWEEP_KEYS = ("sweep", "tuner", "pruner")

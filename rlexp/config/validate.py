@@ -37,6 +37,8 @@ RANGE_ERRORS = {
 }
 MISSING_ERRORS = {"missing", "missing_argument", "missing_keyword_only_argument"}
 TYPE_ERRORS = {"float_type", "int_type", "bool_type", "string_type"}
+SHAPE = "shape"
+"""The key that names the form of a schedule."""
 STEPS = "steps"
 """The word for the form of a schedule by steps."""
 UNKNOWN_KEY_ERRORS = {"unexpected_keyword_argument", "extra_forbidden"}
@@ -381,8 +383,11 @@ def _explain_problems(
     places: dict[tuple[Any, ...], list[Any]] = {}
     for item in _of_meant_forms(problems, settings):
         places.setdefault(_location(item, settings), []).append(item)
-    mistakes = []
+    shapeless = {at[:-1] for at, items in places.items() if _lacks_shape(at, items)}
+    mistakes = [_shapeless_error(prefix + ".".join(map(str, each))) for each in sorted(shapeless)]
     for location, items in places.items():
+        if location[:-1] in shapeless:
+            continue
         depth = len(location)
         if any(len(other) > depth and other[:depth] == location for other in places):
             continue
@@ -393,6 +398,25 @@ def _explain_problems(
         text = " or ".join([first, *others])
         mistakes.append(explained[0].rephrased(text))
     return mistakes
+
+
+def _lacks_shape(location: tuple[Any, ...], items: Sequence[Any]) -> bool:
+    """Whether problems are that a mapping in place of a value does not name its form."""
+    # The name of the form stands before the key in the path of pydantic, and not in that of settings.
+    return location[-1:] == (SHAPE,) and all(
+        item["type"] in MISSING_ERRORS and len(item["loc"]) > len(location) for item in items
+    )
+
+
+def _shapeless_error(path: str) -> ConfigError:
+    """The error of a mapping that is no schedule, where a value or a schedule is expected."""
+    example = f"'{path}={{shape: steps, steps: [0, 1000], values: [FIRST, SECOND]}}'"
+    return ConfigError(
+        f"{path} is one value, or a schedule whose mapping has a shape: write {path}=VALUE or "
+        f"{example}",
+        code="wrong_type",
+        key=path,
+    )
 
 
 def _of_meant_forms(problems: Sequence[Any], settings: Any) -> list[Any]:

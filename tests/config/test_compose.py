@@ -159,8 +159,12 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
         (["environment=foo/bar"], "there is no environment=foo/bar (there are: "),
         (
             ["algorithm=recipe/foo"],
-            "there is no algorithm/recipe=foo (there are: benchmarl_mappo,",
+            (
+                "there is no algorithm=recipe/foo; did you mean 'recipe/trl_rloo'? (there are: "
+                "recipe/benchmarl_mappo,"
+            ),
         ),
+        (["algorithm=recipe/foo"], "to see all: rlexp config list algorithm"),
         (["+benchmark=cartpol"], "there is no benchmark=cartpol; did you mean 'cartpole'?"),
         (["+benchmrk=cartpole"], "there is no group 'benchmrk'; did you mean 'benchmark'?"),
         (["+foo=1"], "there is no group 'foo' (there are: agent, algorithm, benchmark,"),

@@ -33,6 +33,21 @@ MEANT = {
     "environment.n_envs=4": "environment.vector.count=4",
     "net_arch=[64,64]": "agent.network=[64,64]",
     "hidden=64": "agent.network=[64]",
+    "net_arch={pi:[64],vf:[32]}": "agent.actor=[64] agent.critic=[32]",
+    "agent.network={pi:64,qf:[32,32]}": "agent.actor=[64] agent.critic=[32,32]",
+    "components=sticky_actions": "component=sticky_actions",
+    "environment.components=sticky_actions": "component=sticky_actions",
+    "component.sticky_actions.probability=0.5": (
+        "component=sticky_actions environment.components.sticky_actions.probability=0.5"
+    ),
+    "environment.components.sticky_actions.probability=0.5": (
+        "component=sticky_actions environment.components.sticky_actions.probability=0.5"
+    ),
+    "environment.components.teacher=alp_gmm": "teacher=alp_gmm",
+    "teacher.staleness=0.2": "teacher=plr environment.components.teacher.staleness=0.2",
+    "dataset.id=mine-v0": "dataset=minari dataset.id=mine-v0",
+    "replay.n_steps=5": "replay=n_step replay.n_steps=5",
+    "benchmark=resets": "+benchmark=resets",
     "device=cuda": "compute.device=cuda",
     "gpu=1": "compute.device=cuda:1",
     "algo=a2c": "algorithm=a2c",
@@ -110,6 +125,28 @@ def test_an_option_that_is_no_name_is_refused_with_the_command_that_lists_names(
     assert expected == refusal(tmp_path, word)
 
 
+def test_a_setting_that_no_option_has_leads_to_the_list_of_options(tmp_path: Path) -> None:
+    """A key of no teacher and of no component suggests no key of another group."""
+    for group in ("teacher", "component"):
+        expected = (
+            f"unknown key '{group}.kind': no option of {group} has it; to see the options: "
+            f"rlexp config list {group}"
+        )
+        assert expected == refusal(tmp_path, f"{group}.kind=other")
+
+
+def test_a_setting_that_several_options_have_names_them(tmp_path: Path) -> None:
+    """Where no single option is meant, the error names all that have the setting."""
+    message = refusal(tmp_path, "teacher.shared=null")
+    assert "teacher=alp_gmm and teacher=success_rate have it" in message
+
+
+def test_a_mapping_that_is_no_schedule_is_refused_once(tmp_path: Path) -> None:
+    """The error names the setting and the form of a schedule, and not each key that is missing."""
+    message = refusal(tmp_path, "agent.network={pi:[a]}")
+    assert "agent.network is one network for both: set agent.actor=… and agent.critic=…" == message
+
+
 def test_a_setting_inside_a_component_is_named_in_full(tmp_path: Path) -> None:
     """A word for a setting of the teacher leads to this setting, and never to the whole teacher."""
     chosen = ("environment=cartpole_contexts", "teacher=alp_gmm")
@@ -118,7 +155,8 @@ def test_a_setting_inside_a_component_is_named_in_full(tmp_path: Path) -> None:
     assert 1 == len(compose([*chosen, *advised(message)], tmp_path))
     message = refusal(tmp_path, *chosen, "teacher.other=1")
     assert "; type " not in message
-    assert "did you mean 'environment.components.teacher.other'?" in message
+    assert "unknown key 'environment.components.teacher.other'" in message
+    assert "(environment.components.teacher has: " in message
 
 
 @pytest.mark.parametrize(("typed", "meant"), SEARCHED.items())
@@ -203,6 +241,9 @@ def test_every_meant_key_exists(tmp_path: Path, key: str) -> None:
     """Every key that stands for a name of another tool is a key of the configuration."""
     if key.startswith(("sweep.", "tuner")):
         assert compose_sweep("quick", [f"{key}={'3' if '.' in key else 'random'}"], tmp_path)
+    elif key in {"component", "teacher"}:
+        # Their options are settings of the environment.
+        assert compose_one(tmp_path, f"{key}=none")
     else:
         value_at(compose_one(tmp_path), key)
 

@@ -103,6 +103,14 @@ def test_plug_in_settings_accept_whole_floats(settings: dict[str, Any]) -> None:
         ("algorithm.gamma", float("nan"), "algorithm.gamma=NaN"),
         ("algorithm.learning_rate", -1, "algorithm.learning_rate=-1: must be greater than 0"),
         ("algorithm.learning_rate", {"shape": "x"}, "algorithm.learning_rate.shape"),
+        (
+            "algorithm.learning_rate",
+            {"a": 1},
+            (
+                "algorithm.learning_rate is one value, or a schedule whose mapping has a shape: write "
+                "algorithm.learning_rate=VALUE or 'algorithm.learning_rate={shape: steps, "
+            ),
+        ),
         ("algorithm.n_steps", "x", 'algorithm.n_steps="x": must be an integer'),
         ("agent.activation", "swish", "agent.activation"),
         ("environment.vector.kind", "threads", "must be 'dummy' or 'subprocess'"),
@@ -140,6 +148,15 @@ def test_unknown_key_is_reported_with_existing_keys(
 ) -> None:
     """An unknown key is reported on every level."""
     assert message in refusal(settings, **{key: 1})
+
+
+def test_a_mapping_that_is_no_schedule_is_one_mistake(settings: dict[str, Any]) -> None:
+    """No further message names the keys of a schedule that nobody meant."""
+    message = refusal(settings, **{"agent.network": {"a": [64]}})
+    assert message.startswith("agent.network is one value, or a schedule")
+    assert 1 == message.count("agent.network=VALUE")
+    assert "missing" not in message
+    assert "unknown key" not in message
 
 
 @pytest.mark.parametrize(
