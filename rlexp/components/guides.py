@@ -1,5 +1,6 @@
 """Guides: policies of completed runs that act in the training environments of another run."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -170,13 +171,31 @@ def _run(run: str, component: str, weights: str | None = None) -> RunPaths:
         folders = [each for each in folders if _has(RunPaths(each), weights)][:1] or folders
     if len(folders) == 1:
         return RunPaths(folders[0])
+    near = _run_of_short_name(run)
+    if near is not None:
+        raise ConfigError(
+            f"{_setting(component)}={run!r} is no run's folder: type "
+            f"{shlex.quote(f'{_setting(component)}={near}')}"
+        )
     several = (
         f" (it has: {', '.join(each.name for each in folders[:MOST_NAMED])} …)" if folders else ""
     )
     raise ConfigError(
         f"{_setting(component)}={run!r} is no run's folder{several}: name one that is completed, "
-        "as runs/EXPERIMENT/RUN ('rlexp show EXPERIMENT' lists them)"
+        "as runs/EXPERIMENT/RUN ('rlexp ls EXPERIMENT' lists them)"
     )
+
+
+def _run_of_short_name(run: str) -> Path | None:
+    """The folder of the run that commands find by this name (`EXPERIMENT/ppo-test-0`)."""
+    experiment, _, name = run.rpartition("/")
+    folders = [
+        folder
+        for root in ("", "runs")
+        for folder in _runs_in(Path(root) / experiment)
+        if experiment and folder.name.startswith(name)
+    ]
+    return folders[0] if len(folders) == 1 else None
 
 
 def _has(paths: RunPaths, digest: str) -> bool:

@@ -1,11 +1,13 @@
 """Guides take the first steps of training episodes or provide their start states."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from stored_runs import completed, stored
 
 from rlexp.components.jump_start import JumpStart, JumpStartedEnvironment
 from rlexp.components.levels import Levels
@@ -13,6 +15,7 @@ from rlexp.components.snapshots import SnapshotEnvironment, Snapshots
 from rlexp.components.teachers.taught import taught
 from rlexp.environments import Stage
 from rlexp.errors import ConfigError
+from rlexp.store.layout import Layout
 
 JUMP = JumpStart(
     guide="runs/x/y",
@@ -197,6 +200,21 @@ def test_a_guide_that_is_no_completed_run_is_refused(settings: Any) -> None:
     """A guide that is not the folder of a completed run is refused."""
     with pytest.raises(ConfigError, match="is no run's folder: name one that is completed"):
         replace(settings, weights=None).pinned()
+
+
+@pytest.mark.parametrize("name", ["alpha/ppo-test-0", "runs/alpha/ppo-test-0"])
+def test_a_guide_by_its_short_name_is_refused_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The name that other commands take leads to the setting with the folder of the run."""
+    monkeypatch.chdir(tmp_path)
+    alpha = stored(Layout(tmp_path / "runs"), test=1)
+    alpha.attempt(0, completed(1.0))
+    with pytest.raises(ConfigError) as caught:
+        replace(JUMP, guide=name, weights=None).pinned()
+    folder = Path("runs", "alpha", alpha.spec(0).name)
+    expected = f"type environment.components.jump_start.guide={folder}"
+    assert str(caught.value).endswith(f"is no run's folder: {expected}")
 
 
 def test_snapshots_may_be_for_the_beginning_of_training_only() -> None:
