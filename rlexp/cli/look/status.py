@@ -53,6 +53,9 @@ def status(
 
 def status_lines(result: "Status") -> "Iterator[str]":
     """How far experiments are: the answer, one row for each, what runs now, and the next commands."""
+    if not result.experiments:
+        yield f"{result.folder} holds no runs yet; to start some, use 'rlexp run'"
+        return
     if len(result.experiments) == 1:
         yield from _lines_of_single(result.experiments[0])
     else:
@@ -76,7 +79,7 @@ def _next_lines(experiments: "Sequence[ExperimentStatus]") -> "Iterator[str]":
         more = format_count(len(needing) - MOST_NEXT, "more experiment")
         yield f"To see what to do with {more}: rlexp status EXPERIMENT"
     if not needing:
-        yield "To list the experiments with their scores: rlexp ls"
+        yield "To list the experiments: rlexp ls"
 
 
 def _lines_of_single(status: "ExperimentStatus") -> "Iterator[str]":

@@ -12,7 +12,6 @@ from stored_sweeps import stored_sweep
 from rlexp.app.commands.look import status as status_command
 from rlexp.app.commands.look.status import RunningRun, status
 from rlexp.engine.run_in_flight import PROGRESS
-from rlexp.errors import RecordError
 from rlexp.records.events import Ending
 from rlexp.store.files import publish_json
 from rlexp.store.layout import Layout
@@ -114,10 +113,12 @@ def test_a_finished_experiment_names_the_command_of_its_scores(tmp_path: Path) -
     assert "To see its scores: rlexp show alpha" == last
 
 
-def test_without_experiments_the_error_is_one_line(tmp_path: Path) -> None:
-    """Without experiments, the error names the command that starts runs."""
-    with pytest.raises(RecordError, match="holds no runs yet; to start some, use 'rlexp run'"):
-        status(None, study(tmp_path))
+def test_without_experiments_status_says_what_ls_says(tmp_path: Path) -> None:
+    """An empty folder is no error: both commands name the command that starts runs."""
+    expected = f"{tmp_path / 'runs'} holds no runs yet; to start some, use 'rlexp run'\n"
+    assert () == status(None, study(tmp_path)).experiments
+    for command in (["status"], ["status", "--watch"], ["ls"]):
+        assert expected == rlexp(tmp_path, *command).out
 
 
 def test_watching_as_json_writes_one_document_per_line(

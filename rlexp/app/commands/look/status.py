@@ -18,7 +18,6 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.sweep_status import readable_runs, sweep_status
 from rlexp.app.workspace import Workspace
 from rlexp.engine.sweep_view import SweepStatus
-from rlexp.errors import RecordError
 from rlexp.records.run import State
 from rlexp.reports.evidence.restarts import RestartCounts
 from rlexp.store.locks.lease import is_held
@@ -88,11 +87,13 @@ class Status(Displayed):
     """The progress of experiments.
 
     Attributes:
-        experiments: The experiments, sorted by name.
+        folder: The folder with the experiments.
+        experiments: The experiments, sorted by name; empty before the first run.
     """
 
     schema: ClassVar[Schema] = Schema("status")
 
+    folder: str
     experiments: tuple[ExperimentStatus, ...]
 
     @property
@@ -105,7 +106,7 @@ def status(experiment: str | None, workspace: Workspace) -> Status:
     """The progress of one experiment, or of all.
 
     Raises:
-        RecordError: There is no such experiment, or no experiment at all.
+        RecordError: There is no such experiment.
     """
     workspace.make_allowed_importable()
     folders = (
@@ -113,13 +114,10 @@ def status(experiment: str | None, workspace: Workspace) -> Status:
         if experiment is None
         else [workspace.experiment(experiment)]
     )
-    if not folders:
-        raise RecordError(
-            f"{workspace.layout.root} holds no runs yet; to start some, use 'rlexp run'"
-        )
     surveys = (survey(folder, brief=True) for folder in folders)
     return Status(
-        experiments=tuple(experiment_status(surveyed, workspace) for surveyed in surveys)
+        folder=str(workspace.layout.root),
+        experiments=tuple(experiment_status(surveyed, workspace) for surveyed in surveys),
     )
 
 
@@ -127,7 +125,7 @@ def watch(experiment: str | None, workspace: Workspace) -> Iterator[Status]:
     """Yield the progress of one experiment, or of all, every 2 s until no command runs any.
 
     Raises:
-        RecordError: There is no such experiment, or no experiment at all.
+        RecordError: There is no such experiment.
     """
     while True:
         update = status(experiment, workspace)
