@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console as RichConsole
 from rich.live import Live
-from rich.markup import escape
 
 from rlexp.console.formatting import ending
 from rlexp.console.tables import SECONDS_BETWEEN_LINES, LiveTable
@@ -163,7 +162,7 @@ class SweepTable(LiveTable):
         for trial in self._view().ended:
             if trial.number not in self._printed_trials:
                 self._printed_trials.add(trial.number)
-                self._console.print("  " + escape(trial_line(trial)), soft_wrap=True)
+                self._print(trial_line(trial))
         super().update(running, waiting)
 
     def ended(self, record: "RunRecord", *, again: bool) -> None:

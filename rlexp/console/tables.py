@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from rlexp.console.folding import folded
 from rlexp.console.formatting import ending, progress
 from rlexp.console.progress import LEFT_ALIGNED, RunsDone, run_cells, run_columns
 from rlexp.text import format_cell, safe_for_terminal
@@ -46,7 +47,12 @@ class LiveTable:
     def ended(self, record: "RunRecord", *, again: bool) -> None:
         """Print above the table how a run ended."""
         self._done.add(record, again=again)
-        self._console.print("  " + escape(ending(record, again=again)), soft_wrap=True)
+        self._print(ending(record, again=again))
+
+    def _print(self, text: str) -> None:
+        """Print a text above the table, folded between words."""
+        for part in folded(f"  {text}", self._console.width):
+            self._console.print(escape(part), soft_wrap=True)
 
     def _bottom(self, running: "Sequence[RunInFlight]", waiting: int) -> str:
         return self._done.line(running, waiting)

@@ -8,11 +8,12 @@ from time import monotonic
 
 import pytest
 from rich.console import Console
-from stored_runs import configuration, evaluated, stored
+from stored_runs import completed, configuration, evaluated, stored
 
 from rlexp.console.tables import live_table
 from rlexp.engine.run_in_flight import RunInFlight
 from rlexp.store.layout import Layout
+from rlexp.store.runs import read_run
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,18 @@ def test_the_live_table_names_what_is_scored(tmp_path: Path, score: str, shown: 
     printed = out.file.getvalue()  # type: ignore[attr-defined]
     assert shown in printed
     assert "evaluation" in printed
+
+
+def test_lines_above_the_live_table_are_folded_between_words(tmp_path: Path) -> None:
+    """On a narrow terminal, no word of the line of an ended run is cut."""
+    ended = read_run(stored(Layout(tmp_path / "runs")).attempt(0, completed(1.0))).record
+    out = Console(file=StringIO(), force_terminal=True, width=24)
+    with live_table(out, 3) as table:
+        table.ended(ended, again=False)
+    printed = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", out.file.getvalue())  # type: ignore[attr-defined]
+    lines = [line.rstrip() for line in printed.replace("\r", "").splitlines() if line.strip()]
+    assert all(len(line) <= 24 for line in lines)
+    assert "score 1.00" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.parametrize(

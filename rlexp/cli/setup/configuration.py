@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 MOST_OPTIONS = 3
 """Largest number of options that a row of a search names."""
+NARROWEST_TABLE = 76
+"""Width in columns from which a table of groups holds every name on one line."""
 
 
 def config_show(
@@ -133,7 +135,7 @@ def _choices(resolved: "ResolvedConfiguration") -> str:
 
 
 def show_groups(listing: "GroupListing", console: "Console") -> None:
-    """Show the groups as a table; in a pipe, a line for each group without its options."""
+    """Show the groups as a table, or as text on a narrow terminal; in a pipe, a line without options."""
     from rlexp.text import format_count
 
     if not console.out.is_terminal:
@@ -151,7 +153,14 @@ def show_groups(listing: "GroupListing", console: "Console") -> None:
         }
         for row in listing.rows
     ]
-    console.table(rows, ["group", "default", "write", "options"])
+    if console.out.width < NARROWEST_TABLE:
+        for each in rows:
+            console.line(
+                f"{each['group']} ({each['write']}, default {each['default'] or 'none'}):"
+            )
+            console.line(f"  {each['options']}")
+    else:
+        console.table(rows, ["group", "default", "write", "options"])
     console.line("To see the options of a group: rlexp config list GROUP")
 
 

@@ -7,6 +7,7 @@ import yaml
 from command_line import typed as rlexp
 from finished_runs import study
 from quick_parts import quick_yaml
+from rich.console import Console as RichConsole
 
 from rlexp.app.commands.setup.configuration import (
     list_groups,
@@ -14,7 +15,9 @@ from rlexp.app.commands.setup.configuration import (
     show_configuration,
     validate_configuration,
 )
+from rlexp.cli.setup.configuration import show_groups
 from rlexp.config.config_files import groups, listed_groups, packaged_root
+from rlexp.console import Console
 from rlexp.errors import ConfigError
 
 quick = pytest.fixture(autouse=True)(quick_yaml)
@@ -161,6 +164,24 @@ def test_groups_in_a_pipe_are_short_lines(tmp_path: Path) -> None:
     assert all(len(line) <= 80 for line in lines)
     count = len(next(row.options for row in groups if row.group == "environment"))
     assert f"environment  environment=…, default cartpole, {count} options" in lines
+
+
+def test_groups_on_a_narrow_terminal_have_whole_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At sixty columns no name of an option is cut, and every option is there."""
+    listing = list_groups(study(tmp_path))
+    console = Console()
+    monkeypatch.setattr(
+        console, "out", RichConsole(force_terminal=True, width=60, highlight=False)
+    )
+    show_groups(listing, console)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 60
+    words = printed.split()
+    for row in listing.rows:
+        assert f"({row.write.split()[0]}" in printed
+        assert set(row.options) <= set(words)
 
 
 def test_options_of_the_workspace_replace_packaged_ones(tmp_path: Path) -> None:
