@@ -240,9 +240,11 @@ def _remarks(summary: "PhaseSummary", all_of_them: str) -> "Iterator[str]":
     rules = dict.fromkeys(rule_of(cell) for cell in summary.cells)
     yield f"Score: {'; '.join(rules)}, {summary.phase} seeds."
     measured = [c for c in summary.cells if c.threshold is not None and c.scores]
-    for threshold in dict.fromkeys(cell.threshold for cell in measured):
-        cells = [cell for cell in measured if cell.threshold == threshold]
-        yield f"Reached the task's threshold of {threshold:g}: {_reached(cells)}."
+    several = len({cell.task for cell in summary.cells}) > 1
+    for task, threshold in dict.fromkeys((cell.task, cell.threshold) for cell in measured):
+        cells = [cell for cell in measured if (cell.task, cell.threshold) == (task, threshold)]
+        whose = f"threshold of {task}, " if several else "task's threshold of "
+        yield f"Reached the {whose}{threshold:g}: {_reached(cells)}."
     normalised = {cell.label: text for cell in summary.cells if (text := d4rl_text(cell))}
     for label, text in list(normalised.items())[:MOST_REACHED]:
         yield f"D4RL's normalised score: {label} {text}."

@@ -144,7 +144,10 @@ def _search(sweep: SweepEvidence) -> Answer:
     if sweep.imported:
         head = f"{sweep.experiment} is the search of another tool: {trials}"
     if not best:
-        return Answer(tone=Tone.NOTE, text=f"{head}, none is complete")
+        # A trial with a score on the first tuning seeds is complete there, and may be promoted.
+        seeds = len(sweep.tuning_seeds)
+        where = f" on all {seeds} tuning seeds" if seeds > 1 and not sweep.imported else ""
+        return Answer(tone=Tone.NOTE, text=f"{head}, none is complete{where}")
     value = best[-1].value
     digits = decimals_for_span(abs(value)) if value else 0
     return Answer(

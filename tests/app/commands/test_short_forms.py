@@ -55,6 +55,17 @@ def test_every_surface_gives_the_answer_of_the_report(
             assert f"{name}: {text}." in printed
 
 
+def test_thresholds_of_several_tasks_name_their_task(workspace: Workspace) -> None:
+    """Each task has a line of its own, also where two tasks have the same threshold."""
+    both = (configuration("ppo", "A-v0"), configuration("a2c", "B-v0"))
+    alpha = stored(workspace.layout, "alpha", *both, test=1)
+    alpha.complete(0, 480.0, label="ppo")
+    alpha.complete(0, 470.0, label="a2c")
+    printed = give(workspace.folder, "show", "alpha")
+    assert "Reached the threshold of A-v0, 475: ppo 1 of 1." in printed
+    assert "Reached the threshold of B-v0, 475: a2c 0 of 1." in printed
+
+
 def test_full_has_more_than_the_short_form(workspace: Workspace) -> None:
     """The sections of a comparison and the seeds of an experiment need --full."""
     with_scores(workspace, NEAR)

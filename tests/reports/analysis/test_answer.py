@@ -251,6 +251,20 @@ def test_a_search_without_a_winner_states_no_result() -> None:
     assert "overestimates" in reply.basis
 
 
+def test_trials_with_a_part_of_their_seeds_are_not_called_incomplete_without_a_reason() -> None:
+    """A trial may be complete on one seed: the answer says on how many seeds none is complete."""
+    (sweep,) = searching().sweeps
+    waiting = replace(
+        sweep,
+        tuning_seeds=(0, 1),
+        trials=tuple(replace(trial, eligible=False) for trial in sweep.trials),
+    )
+    several = text_of(replace(searching(), sweeps=(waiting,)))
+    assert several.endswith("trials, none is complete on all 2 tuning seeds")
+    single = text_of(replace(searching(), sweeps=(replace(waiting, tuning_seeds=(0,)),)))
+    assert single.endswith("trials, none is complete")
+
+
 def test_the_answer_about_tuning_runs_says_that_they_decide_nothing() -> None:
     """The headline itself has the warning, and calls no label better than another."""
     reply = answer(inquiry(tuning_phase()))
