@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 from rlexp.errors import RlexpError
-from rlexp.exchange.optuna_study import OptunaStudyMirror
+from rlexp.exchange.optuna_study import JournalFile, OptunaStudyMirror
 from rlexp.exchange.optuna_trials import MirroredSweep, MirroredTrial
 
 SHARE = 0.1
@@ -56,11 +56,16 @@ class BackgroundMirror:
             self._changed.notify_all()
 
     def check(self, patience: float = 3.0) -> str | None:
-        """Wait a few seconds for the end of the first attempt; returns the problem, if any."""
+        """Wait a few seconds for the end of the first attempt; returns the problem, if any.
+
+        A server that does not answer in this time is a problem. A slow attempt to write a file is none.
+        """
         with self._changed:
             if self._changed.wait_for(lambda: self._attempts > 0, patience):
                 return self._problem
-            return self._describe("it has not answered yet")
+            # A file of this machine does not answer: it is late because the machine is busy.
+            is_file = isinstance(self._mirror.place, JournalFile)
+            return None if is_file else self._describe("it has not answered yet")
 
     def close(self, patience: float = 5.0) -> str | None:
         """Write the newest snapshot, or give up after a few seconds; returns any problem."""

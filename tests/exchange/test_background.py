@@ -160,6 +160,26 @@ def test_silent_server(tmp_path: Path) -> None:
         assert monotonic() - start < 5
 
 
+class LateMirror(SlowMirror):
+    """A slow mirror that is slow already when its study is opened."""
+
+    def open(self) -> None:
+        """Do what an update does."""
+        self.act(0)
+
+
+def test_a_file_that_is_late_is_no_problem(tmp_path: Path) -> None:
+    """On a busy machine, the first attempt on the sweep's own file may take long: no warning."""
+    release = Event()
+    late = LateMirror(tmp_path, lambda _: release.wait(30))
+    background = BackgroundMirror(late)
+    background.offer([sample_trial(0)])
+    assert background.check(0.1) is None
+    release.set()
+    assert background.close(30) is None
+    assert [1] == late.sizes
+
+
 def test_another_study(tmp_path: Path) -> None:
     """The problem says that the study belongs to another sweep."""
     mirror(tmp_path, owner="other").sync([sample_trial(0)])
