@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from browser_questions import CONTRAST, SCHEMES, SMALLEST, Open, point
-from evidence_samples import inquiry, one_seed
+from evidence_samples import inquiry, one_seed, worst
+from part_blocks import part_of
 from playwright.sync_api import Browser, Page
 from study_pages import text_of
 from study_samples import LABELS, SAMPLES
@@ -12,6 +13,7 @@ from study_samples import LABELS, SAMPLES
 from rlexp.reports.analysis.summary_card import summary_card
 from rlexp.reports.drawing.blocks import ReportDocument
 from rlexp.reports.page.html import render_html
+from rlexp.reports.sections.missing import MissingRunsSection
 
 pytest_plugins = ("browser_pages",)
 NAMELESS_ROWS = """[...document.querySelectorAll(".rows .name bdi")].filter(
@@ -163,4 +165,21 @@ def test_a_label_keeps_its_room_beside_a_reason(browser: Browser, tmp_path: Path
     page.goto(file.as_uri())
     assert [] == page.evaluate(NAMELESS_ROWS)
     assert "too few runs for an interval" in page.locator(".value").first.inner_text()
+    page.close()
+
+
+def test_titles_of_columns_take_several_lines_before_a_table_scrolls(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The bounds on the aggregates fit into the page on a laptop, with all their columns."""
+    file = tmp_path / "bounds.html"
+    missing = part_of(MissingRunsSection(), worst())
+    study = ReportDocument(
+        title="x", subtitle="", labels=("ppo", "a2c"), parts=(missing,), version="1"
+    )
+    file.write_text(render_html(study))
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.goto(file.as_uri())
+    box = page.locator("#table-bounds .scroll")
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
     page.close()
