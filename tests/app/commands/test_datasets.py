@@ -145,12 +145,16 @@ def test_a_run_without_its_dataset_is_not_reproduced(tmp_path: Path, recorded: P
     [
         ((*DATA, "dataset.id=pendulum/randm-v0"), "did you mean 'pendulum/random-v0'?"),
         ((*DATA, "dataset.id=./nowhere"), "there is no metadata.json"),
-        ((*DATA, "algorithm=ppo"), "PPO has none"),
+        (
+            (*DATA, "algorithm=ppo"),
+            "PPO has none: choose algorithm=sac, td3 or dqn, or dataset=none",
+        ),
         ((*DATA, "dataset.offline_steps=0"), "use nothing of the data"),
         ((*DATA, "dataset.use=mix"), "add replay=prior_data replay.source=dataset"),
         (("replay=prior_data", "replay.source=dataset"), "add dataset=minari"),
         ((*DATA, "environment.vector.normalise_rewards=true"), "normalise_rewards=false"),
         ((*DATA, "environment=mountain_car_continuous"), "does not fit MountainCarContinuous-v0"),
+        ((*DATA, "environment=mountain_car_continuous"), "or another dataset.id"),
         (
             (*DATA, "dataset.random_score=2.0", "dataset.expert_score=1.0"),
             "random_score must be below expert_score",

@@ -328,6 +328,10 @@ def test_an_attempt_records_which_trainer_it_had() -> None:
         ("{python} -u code/net.py", "there is no file code/net.py (looked for in"),
         ("{python} {recipes}/train_with_sbq.py", "did you mean 'train_with_sbx.py'?"),
         ("sh trainer.sh {steps}", "there is no file trainer.sh (looked for in"),
+        (
+            "train.py {seed}",
+            "train.py is no program: type 'algorithm.command=python train.py {seed}'",
+        ),
     ],
 )
 def test_a_script_that_is_not_there_is_refused(command: str, expected: str) -> None:

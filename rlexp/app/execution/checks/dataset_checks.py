@@ -62,7 +62,8 @@ def check_dataset(
     except RlexpError as error:
         kind = short_name(configuration.dataset)
         raise ConfigError(
-            f"dataset={kind}: {dataset.name} does not fit {configuration.task}: {error}",
+            f"dataset={kind}: {dataset.name} does not fit {configuration.task}: {error}; choose the "
+            "environment that it was recorded in, or another dataset.id",
             key="dataset",
         ) from error
 
@@ -100,7 +101,8 @@ def check_learner(
         "replay" not in signature(algorithm.build).parameters
     ):
         _refuse(
-            f"{shown} needs an algorithm that learns from a replay buffer, and {name} has none"
+            f"{shown} needs an algorithm that learns from a replay buffer, and {name} has none: choose "
+            "algorithm=sac, td3 or dqn, or dataset=none"
         )
     replay = None if configuration.replay is None else short_name(configuration.replay)
     mixes, steps = dataset["use"] == "mix", dataset["offline_steps"]

@@ -1,6 +1,8 @@
 """Executes runs of training scripts: the checks before the start, and the start in a worker."""
 
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -87,11 +89,17 @@ def recipe_environment(algorithm: External) -> RecipeEnvironment | None:
 
 
 def _check_there(command: str) -> None:
-    """Refuse a script that is not there.
+    """Refuse a script that is not there, or that no program executes.
 
     Raises:
-        ConfigError: Names the file, and the nearest one of its folder.
+        ConfigError: Names the file, and the nearest one of its folder, or the words to type.
     """
+    program = shlex.split(command)[0]
+    if program.endswith(".py") and "{" not in program and shutil.which(program) is None:
+        words = shlex.quote(f"algorithm.command=python {command}")
+        raise ConfigError(
+            f"algorithm.command: {program} is no program: type {words}", key="algorithm.command"
+        )
     if (path := missing_script(command)) is None:
         return
     folder = path.absolute().parent
