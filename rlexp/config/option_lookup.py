@@ -1,5 +1,6 @@
 """Finds the options of groups that lead to recorded plug-ins."""
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,16 @@ def options_of_named(group: str, name: str, target: str, folder: Path) -> list[s
         for option in group_options(group, folder)
         if _target_at(read_option(group, option, folder).get(name)) == target
     ]
+
+
+def command_that_trains(experiment: str, folder: Path) -> str | None:
+    """The command in the comments of a benchmark that trains an experiment of this name, or None."""
+    line = re.compile(rf"^# (rlexp run .*\bexperiment={re.escape(experiment)})$", re.MULTILINE)
+    for root in search_path(folder):
+        for path in sorted((root / "benchmark").glob("*.yaml")):
+            if command := line.search(path.read_text(encoding="utf-8")):
+                return command[1]
+    return None
 
 
 def required_keys(group: str, option: str, folder: Path) -> list[str]:

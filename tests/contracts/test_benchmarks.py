@@ -1,5 +1,6 @@
 """Properties of every benchmark, tested on every yaml of `conf/benchmark` and its cells."""
 
+import shlex
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from rlexp.app.execution.request import RunRequest, read_request
 from rlexp.app.execution.run_process import assemble
 from rlexp.app.workspace import Workspace
 from rlexp.config.matrix import matrix_file, read_matrix
+from rlexp.errors import ConfigError
 from rlexp.protocol.experiment import Configuration
 from rlexp.store.layout import Layout
 
@@ -80,6 +82,22 @@ def test_cell_builds_its_learner_on_the_real_environment(
 def test_every_cell_is_a_distinct_configuration(name: str) -> None:
     """A benchmark has as many distinct configurations as cells."""
     assert len(cells(name)) == len(request_of(name).experiment.configurations)
+
+
+@pytest.mark.parametrize("name", WITHOUT_GUIDE)
+def test_a_benchmark_without_its_guide_names_the_command_that_trains_it(
+    tmp_path: Path, name: str
+) -> None:
+    """The command in the message is valid, and trains an experiment of the name that the guide has."""
+    workspace = Workspace(tmp_path, Layout(tmp_path / "runs"))
+    with pytest.raises(ConfigError) as refusal:
+        read_request([f"+benchmark={name}"], workspace)
+    message, command = str(refusal.value).split(": to train it, type rlexp run ")
+
+    request = read_request(shlex.split(command), workspace)
+
+    assert message.endswith(f"guide='runs/{request.experiment.name}' is no run's folder")
+    assert 1 == len(list(request.specs()))
 
 
 @pytest.mark.parametrize("name", MATRICES)

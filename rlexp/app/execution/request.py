@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlexp.algorithms import BringsEnvironments
@@ -21,9 +22,11 @@ from rlexp.app.reading.older_schema import refuse_older
 from rlexp.app.tracking.mirror_client import ChosenTrackers
 from rlexp.app.workspace import Workspace
 from rlexp.config.compose import ComposedConfiguration, compose_words
+from rlexp.config.option_lookup import command_that_trains
 from rlexp.config.secret_check import has_variable
 from rlexp.config.validate import PlugIns, ValidatedSettings, validate
 from rlexp.datasets.none import NoDataset
+from rlexp.environments import Environment
 from rlexp.environments.composed import ComposedTask, declared_measures, pinned
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.budget import LEAN, Budget
@@ -175,9 +178,25 @@ def read_configurations(
     planned = []
     for composed in compose_words(overrides, workspace.folder):
         settings, parts = _validated(composed, workspace)
-        configuration = configuration_of(composed, settings, parts)
+        try:
+            configuration = configuration_of(composed, settings, parts)
+        except ConfigError as error:
+            command = _training_of_guide(parts.environment, workspace.folder)
+            if command is None:
+                raise
+            what = str(error).partition(":")[0]
+            raise error.rephrased(f"{what}: to train it, type {command}") from error
         planned.append(PlannedConfiguration(composed, settings, parts, configuration))
     return planned
+
+
+def _training_of_guide(environment: Environment, folder: Path) -> str | None:
+    """The command of a benchmark that trains a guide whose folder is absent, or None."""
+    for component in getattr(environment, "components", {}).values():
+        guide = getattr(component, "guide", None)
+        if guide and not Path(guide).exists():
+            return command_that_trains(Path(guide).name, folder)
+    return None
 
 
 def _validated(
