@@ -42,6 +42,8 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.protocol.budget import evaluation_interval
 
 STEPS_KEY = "budget.steps"
+CLASS = re.compile(r"(?:[a-z_]\w*\.)+[A-Z]\w*")
+"""The Python path of a class."""
 EVALUATION_INTERVAL_KEY = "budget.evaluation_every"
 _HYDRA_IN_USE = RLock()
 """Held while this process's one instance of Hydra, or list of resolvers, is set for a composition.
@@ -425,6 +427,7 @@ def _explain_hydra_error(
             _options_beside(option, group, folder),
             code="unknown_option",
             key=group,
+            after=_choice_of_class(option, group),
             command=f"rlexp config list {group}",
         )
     if match := re.search(r"Could not override '([^']+)'", text):
@@ -443,6 +446,16 @@ def _explain_hydra_error(
             f"{chosen} has an option already: write {chosen}=…, without the +", key=chosen
         )
     return ConfigError(" ".join(text.split())[:400])
+
+
+def _choice_of_class(option: str, group: str) -> str:
+    """How the class is chosen that was given instead of an option; empty if it is none."""
+    if not CLASS.fullmatch(option):
+        return ""
+    package, name = option.partition(".")[0], option.rpartition(".")[2].lower()
+    if group == "callback":
+        return f"; for a class, type +callback.{name}._target_={option} --allow-import {package}"
+    return f"; a class is chosen by a file conf/{group}/{name}.yaml: docs/guides/extend.md"
 
 
 def _options_beside(option: str, group: str, folder: Path) -> list[str]:

@@ -156,6 +156,14 @@ def test_override_wins_over_benchmark(folder: Path) -> None:
             ["agent=xyz"],
             "there is no agent=xyz (there are: cnn, gbrl, linear, lstm, mlp, multi_input)",
         ),
+        (
+            ["callback=mine.Patience"],
+            (
+                "resets, schedule); for a class, type +callback.patience._target_=mine.Patience "
+                "--allow-import mine"
+            ),
+        ),
+        (["agent=mine.Net"], "; a class is chosen by a file conf/agent/net.yaml: docs/guides/"),
         (["environment=foo/bar"], "there is no environment=foo/bar (there are: "),
         (
             ["algorithm=recipe/foo"],
