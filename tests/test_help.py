@@ -11,7 +11,7 @@ import typer.main
 from typer.testing import CliRunner
 from warm_processes import warm_process
 
-from rlexp.cli.command_panels import PANELS
+from rlexp.cli.application import PANELS
 from rlexp.cli.every_command import app
 
 HEAVY = (

@@ -1,16 +1,17 @@
-"""The Typer application: all commands, or the one that was typed.
+"""The Typer application: all commands, or the one that was typed, their help, and how Ctrl-C ends them.
 
 Importing and registering the other commands would take a tenth of the time of a short command.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from rlexp.cli.command_panels import PanelGroup
-from rlexp.cli.value_words import WordedCommand
+from rlexp.errors import Interrupted
+from rlexp.interrupts import was_interrupted
 
 COMMANDS = {
     "run": "train.run:run",
@@ -65,6 +66,35 @@ CONFIG_COMMANDS = {
 """The function of each command of `rlexp config`."""
 EPILOGS = {"run": "train.run:words_help"}
 """The function that writes the end of a command's help."""
+WATCHING = {"logs", "status"}
+"""Commands that change nothing, and that Ctrl-C ends when the user has seen enough."""
+CONTINUED = {"demo", "extend", "gate", "propose", "resume", "run", "sweep"}
+"""Commands whose repetition continues where an interrupted one ended."""
+PANELS: Mapping[str, Sequence[str]] = {
+    "Train": ("run", "sweep", "plan", "extend", "resume", "cancel", "worker"),
+    "Look": ("ls", "show", "status", "view", "logs", "plot", "diff"),
+    "Judge": (
+        "compare",
+        "report",
+        "best",
+        "power",
+        "ablate",
+        "register",
+        "evaluate",
+        "gate",
+        "propose",
+    ),
+    "Keep order": ("tag", "note", "mv", "rm", "gc", "sync"),
+    "Exchange and check": ("import", "export", "bundle", "reproduce", "verify"),
+    "Set up": ("demo", "init", "config", "recipe", "doctor", "mcp"),
+}
+"""The commands of each panel, in order."""
+LONGEST = 1000
+"""Characters of a description: more than any line, so that Click cuts none."""
+WORDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER"}
+"""What stands for a value of each type of Python; any other type is a path."""
+OTHERWISE = "PATH"
+"""The word for the values of other types."""
 
 
 def make_app(
@@ -105,3 +135,86 @@ def _version(
 
         typer.echo(f"rlexp {installed('rlexp')}")
         raise typer.Exit
+
+
+class InterruptibleGroup(TyperGroup):
+    """A group of commands that raise `Interrupted` on Ctrl-C.
+
+    Typer would turn a KeyboardInterrupt into an exit code, without a line and without a document.
+    """
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Parse the command line."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except KeyboardInterrupt as error:
+            raise Interrupted(_message(None)) from error
+
+    def invoke(self, ctx: Any) -> Any:
+        """Execute the command of a parsed command line."""
+        try:
+            return super().invoke(ctx)
+        # Typer ends a command by this exception, too.
+        except typer.Exit:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            # A library may have turned the interrupt into an error, which is no mistake of the user.
+            if isinstance(error, KeyboardInterrupt) or was_interrupted():
+                raise Interrupted(_message(ctx.invoked_subcommand)) from error
+            raise
+
+
+def _message(command: str | None) -> str:
+    """What a command says; None for a command line that is not parsed yet."""
+    if command in WATCHING:
+        return ""
+    return "interrupted; the same command continues" if command in CONTINUED else "interrupted"
+
+
+class PanelGroup(InterruptibleGroup):
+    """A group of commands whose help has a panel for each activity."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write every panel with the first sentence about each of its commands."""
+        del ctx
+        # Panels are equally indented, so that all descriptions begin in the same column.
+        width = max(map(len, self.commands))
+        for title, names in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([*self._rows(names, width)])
+
+    def _rows(self, names: Sequence[str], width: int) -> Iterator[tuple[str, str]]:
+        for name in names:
+            yield name.ljust(width), self.commands[name].get_short_help_str(LONGEST)
+
+
+class WordedCommand(TyperCommand):
+    """A command whose help has `--hours NUMBER` where Typer would print `--hours <float>`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, with a word for the values of each option and no type for arguments."""
+        for parameter in self.params:
+            # Releases of Typer before 0.26 print words of their own.
+            if hasattr(parameter, "display_type"):
+                _use_words(parameter, ctx)
+        super().format_help(ctx, formatter)
+
+
+def _use_words(parameter: Any, ctx: Any) -> None:
+    """Let a parameter print words for the type and the range of its values."""
+    limits = _range_words(parameter.min, parameter.max)
+    parameter._get_number_range_help_str = lambda: limits  # noqa: SLF001
+    if parameter.param_type_name == "argument":
+        # The help of an argument says what it takes.
+        parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+    elif parameter.metavar is None and not parameter.is_flag:
+        shown = parameter.display_type(ctx).strip("<>").removesuffix(" range")
+        word = shown.removeprefix("list[").removesuffix("]")
+        parameter.metavar = WORDS.get(word, OTHERWISE)
+
+
+def _range_words(least: float | None, most: float | None) -> str | None:
+    """A range in words; None without limits."""
+    if least is None:
+        return None if most is None else f"at most {most}"
+    return f"at least {least}" if most is None else f"{least} to {most}"

@@ -1,7 +1,8 @@
 """What a failed command prints: a line on standard error, and a document with `--json`."""
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,23 @@ from rlexp.errors import Interrupted, RlexpError
 
 EXTRA_WORDS = re.compile(r"Got unexpected extra argument\S* \((.*)\)")
 """The message of Typer about words behind the last argument that a command takes."""
+COMMANDS_WITH_SETTINGS = ("run", "sweep", "config show", "config validate")
+"""The commands whose words are overrides of any setting."""
+GRID = "several values make a grid without an option: algorithm=ppo,a2c"
+STUDY = "a file of words is the first word: rlexp run study.yaml; rlexp init --study writes one"
+OPTIONS = "own options lie in conf/ of the present folder: rlexp config list"
+SHOWN = "the configuration is shown by: rlexp config show"
+OF_HYDRA: Mapping[str, str] = {
+    **dict.fromkeys(("--multirun", "-m", "--run", "-r"), GRID),
+    **dict.fromkeys(("--cfg", "-c", "--resolve", "--package", "-p", "--info", "-i"), SHOWN),
+    **dict.fromkeys(("--config-name", "-cn"), STUDY),
+    **dict.fromkeys(("--config-dir", "-cd", "--config-path", "-cp"), OPTIONS),
+    "--hydra-help": "the words of rlexp: rlexp run --help",
+    "--experimental-rerun": "a run is repeated by: rlexp reproduce EXPERIMENT/RUN",
+    "--shell-completion": "completion is installed by: rlexp --install-completion",
+    "-sc": "completion is installed by: rlexp --install-completion",
+}
+"""What to type instead of the options of Hydra."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +118,6 @@ def _usage_message(error: Any, command: str | None, arguments: Sequence[str]) ->
 
 def _foreign_option_message(error: Any, arguments: Sequence[str]) -> str | None:
     """The message about an option that another tool has; None about other errors."""
-    from rlexp.cli.foreign_options import foreign_option_message
-
     context = getattr(error, "ctx", None)
     if type(error).__name__ != "NoSuchOption" or context is None:
         return None
@@ -115,3 +131,45 @@ def _foreign_option_message(error: Any, arguments: Sequence[str]) -> str | None:
 
 def _report(error: RlexpError, exit_code: int, help_error: Any = None) -> ErrorReport:
     return ErrorReport(exit_code=exit_code, document=error_document(error), help=help_error)
+
+
+def foreign_option_message(
+    option: str, path: str, allowed: Collection[str], arguments: Sequence[str]
+) -> str | None:
+    """What is wrong and what to type; None for an option that no other tool is known to have.
+
+    Args:
+        option: The option that the command does not have.
+        path: The full name of the command (`rlexp run`).
+        allowed: The options that the command has.
+        arguments: Everything that was typed behind `rlexp`.
+    """
+    if path.partition(" ")[2] not in COMMANDS_WITH_SETTINGS:
+        return None
+    # Typer reads `-cn` as `-c` and `-n`.
+    option = next((a for a in arguments if a in OF_HYDRA and a.startswith(option)), option)
+    if option in OF_HYDRA:
+        return f"no such option: {option}; {OF_HYDRA[option]}"
+    words = list(_translated(arguments[len(path.split()) - 1 :], allowed))
+    if None in words:
+        return None
+    whole = " ".join(word for word in words if word is not None)
+    return f"no such option: {option}; settings have no dashes: type {path} {whole}"
+
+
+def _translated(arguments: Sequence[str], allowed: Collection[str]) -> Iterator[str | None]:
+    """The arguments with a word for each unknown option; None where there is no such word."""
+    from rlexp.app.commands.setup.configuration import words_of_option
+    from rlexp.cli.options import current_workspace
+
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        name, sign, value = argument.partition("=")
+        if not argument.startswith("--") or name in allowed or not name.strip("-"):
+            yield shlex.quote(argument)
+            continue
+        if not sign:
+            is_value = bool(rest) and not rest[0].startswith("-") and "=" not in rest[0]
+            value = rest.pop(0) if is_value else "VALUE"
+        yield words_of_option(name, value, current_workspace())

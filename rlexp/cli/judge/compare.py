@@ -1,6 +1,7 @@
 """`rlexp compare`: compares labels; with `--adaptive`, it first launches further test seeds."""
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,9 @@ from rlexp.cli.options import (
     Probe,
     console_for,
     current_workspace,
+    observer_for,
     render_result,
+    show_result,
 )
 from rlexp.cli.report_settings import (
     AlphaOption,
@@ -30,9 +33,14 @@ from rlexp.cli.short_form import FullOption
 
 if TYPE_CHECKING:
     from rlexp.app.commands.judge.compare import CompareRequest, Comparison
+    from rlexp.app.commands.judge.compare_adaptive import (
+        AdaptiveComparison,
+        AdaptiveRequest,
+        NextLook,
+    )
+    from rlexp.app.comparison.sequential import PairDecision
     from rlexp.app.workspace import Workspace
     from rlexp.console import Console
-
 
 AdaptiveOption = Annotated[
     bool, typer.Option("--adaptive", help="Launch test seeds until every pair is decided.")
@@ -61,6 +69,11 @@ DryRunOption = Annotated[
         "--dry-run", help="With --adaptive: only show the runs of the next interim analysis."
     ),
 ]
+DECISION_PHRASES = {
+    "better": "is better than",
+    "worse": "is worse than",
+    "continue": "is still undecided against",
+}
 
 
 def compare(
@@ -106,7 +119,6 @@ def compare(
         named = any(override.partition("=")[0] == "section" for override in overrides)
         raise typer.Exit(_compare_once(request, workspace, console, full=full or named))
     from rlexp.app.commands.judge.compare_adaptive import AdaptiveRequest
-    from rlexp.cli.judge.compare_adaptive import compare_adaptively
 
     adaptive_request = AdaptiveRequest(
         targets=tuple(targets),
@@ -173,3 +185,71 @@ def _check_option_combination(
         raise ConfigError("--restart, --dry-run and --probe need --adaptive; add --adaptive")
     if adaptive and (strict or phase not in {None, "test"}):
         raise ConfigError("--adaptive always compares test seeds: leave out --phase and --strict")
+
+
+def compare_adaptively(
+    request: "AdaptiveRequest", workspace: "Workspace", console: "Console"
+) -> int:
+    """Launch test seeds until every pair is decided, and show the decisions.
+
+    Returns:
+        The exit code.
+    """
+    from rlexp.app.commands.judge.compare_adaptive import AdaptiveComparison
+    from rlexp.app.commands.judge.compare_adaptive import compare_adaptively as use_case
+    from rlexp.cli.exit_codes import exit_code
+
+    result = use_case(request, workspace, observer_for(console))
+    show_result(result, console, adaptive_lines)
+    interrupted = result.interrupted if isinstance(result, AdaptiveComparison) else None
+    return exit_code(complete=True, interrupted=interrupted)
+
+
+def adaptive_lines(result: "AdaptiveComparison | NextLook") -> Iterator[str]:
+    """The decisions on all pairs, or the runs of the next interim analysis, as lines."""
+    from rlexp.app.commands.judge.compare_adaptive import NextLook
+    from rlexp.cli.summaries import next_lines
+
+    if isinstance(result, NextLook):
+        yield from _next_look_lines(result)
+        return
+    if result.finished:
+        for pair in result.pairs:
+            if pair.last_look is not None:
+                yield _decision(pair, result.design.interims)
+                if pair.warning is not None:
+                    yield f"Warning: {pair.warning}"
+        yield (
+            f"{result.runs} runs in {result.looks} interim analyses; the fixed design with "
+            f"{result.design.interims} × {result.design.group} seeds of every label needs "
+            f"{result.fixed_design} runs: {result.saved} saved, {result.trained} trained"
+        )
+    yield from next_lines(result.next)
+
+
+def _next_look_lines(result: "NextLook") -> Iterator[str]:
+    from rlexp.cli.plans import run_plan_lines
+
+    if result.plan is None:
+        yield "Nothing to run: the existing scores are all that the design needs"
+        return
+    yield from run_plan_lines(result.plan)
+    yield (
+        f"Interim analysis {result.look} of {result.looks}: {', '.join(result.wanted)}; at most "
+        f"{result.most_runs} runs in total"
+    )
+
+
+def _decision(pair: "PairDecision", interims: int) -> str:
+    """The decision on a pair as a sentence with its p-value."""
+    at = f"interim analysis {pair.last_look} of {interims}"
+    p = f"p = {pair.p:.4f}, threshold {pair.allowed:.4f}"
+    if pair.decision == "equal":
+        return (
+            f"no difference between {pair.first} and {pair.second} was found by {at} ({p}); "
+            "this is no evidence that they are equally good"
+        )
+    if pair.crossed not in {None, pair.last_look}:
+        # A step-down family decides a pair only after all pairs with smaller p-values.
+        p = f"{p} at interim analysis {pair.crossed}; other pairs had to be decided first"
+    return f"{pair.first} {DECISION_PHRASES[pair.decision]} {pair.second}, decided at {at} ({p})"

@@ -19,6 +19,7 @@ from rlexp.cli.options import (
     observer_for,
     show_result,
 )
+from rlexp.text import format_count, format_p_value, format_ranges, format_score
 
 if TYPE_CHECKING:
     from rlexp.app.commands.judge.gate import GatedRun, GateRequest, GateResult
@@ -65,6 +66,8 @@ StepsOption = Annotated[
         help="With --write: steps of the training that must repeat bit by bit; 0 leaves it out.",
     ),
 ]
+SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
+"""Characters that Markdown would take for marks, with a backslash before them."""
 
 
 def gate(
@@ -170,8 +173,6 @@ def gate_exit_code(result: "GateResult") -> int:
 
 def _write_summaries(result: "GateResult", markdown: Path | None, console: "Console") -> None:
     """Write the Markdown where it is wanted; a file that fails changes no decision."""
-    from rlexp.cli.judge.gate_markdown import gate_markdown
-
     text = gate_markdown(result)
     step = os.environ.get(SUMMARY)
     for path, mode in ((markdown, "w"), (Path(step) if step else None, "a")):
@@ -186,7 +187,6 @@ def _write_summaries(result: "GateResult", markdown: Path | None, console: "Cons
 
 def gate_lines(result: "GateResult") -> Iterator[str]:
     """The decision in one sentence, what it rests on, the scores, and the next commands."""
-    from rlexp.cli.judge.gate_words import answer, identity_text, test_text
     from rlexp.cli.summaries import next_lines
 
     yield answer(result)
@@ -206,8 +206,6 @@ def gate_lines(result: "GateResult") -> Iterator[str]:
 
 def _table(runs: "tuple[GatedRun, ...]") -> Iterator[str]:
     """A row for each seed."""
-    from rlexp.text import format_score
-
     yield f"{'seed':>6}  {'baseline':>12}  {'now':>12}"
     for run in runs:
         score = run.state if run.score is None else format_score(run.score)
@@ -217,9 +215,138 @@ def _table(runs: "tuple[GatedRun, ...]") -> Iterator[str]:
 
 def baseline_lines(result: "WrittenBaseline") -> Iterator[str]:
     """What was written, or why nothing was, and the next commands."""
-    from rlexp.cli.judge.gate_words import baseline_answer, failure_lines
     from rlexp.cli.summaries import next_lines
 
     yield baseline_answer(result)
     yield from failure_lines(result)
     yield from next_lines(result.next)
+
+
+def answer(result: "GateResult") -> str:
+    """The decision in one sentence, with its numbers and their n."""
+    decision = result.decision
+    if decision == "identical" and result.repeated is not None:
+        repeated = result.repeated
+        return (
+            f"Identical: {_subject(result)} has the weights and evaluations of the baseline after a "
+            f"training of {repeated.steps:,} steps (seed {repeated.seed}); no score was compared"
+        )
+    head = f"{str(decision).capitalize()}: "
+    if decision == "failed":
+        return f"{head}{result.reason}; a gate with a run that has no score never passes"
+    if result.difference is None:
+        return f"{head}{result.reason}, before {format_count(result.group, 'seed')} had a score"
+    measured = f"{head}{_difference(result)}"
+    if decision == "undecided":
+        return f"{measured}; {result.reason}"
+    verdict = f"more than the margin of {result.margin:g}"
+    if decision == "not worse":
+        verdict = f"a loss of {result.margin:g} or more is ruled out"
+    return f"{measured}; {verdict} ({_p(result)})"
+
+
+def _subject(result: "GateResult") -> str:
+    return f"{result.label} on {result.task}"
+
+
+def _difference(result: "GateResult") -> str:
+    """How the means differ, as words."""
+    size = result.difference or 0.0
+    side = "above" if size > 0 else "below"
+    where = f"{format_score(abs(size))} {side}" if size else "as high as"
+    mean, baseline = (
+        "" if value is None else format_score(value)
+        for value in (result.mean, result.baseline_mean)
+    )
+    return (
+        f"the mean {result.quantity} of {_subject(result)} is {where} the baseline "
+        f"({mean} against {baseline}, n = {format_count(result.n, 'seed')} each)"
+    )
+
+
+def _p(result: "GateResult") -> str:
+    if result.p is None:
+        return ""
+    return f"{format_p_value(result.p)}, at interim analysis {result.analyses} of {result.most_analyses}"
+
+
+def identity_text(result: "GateResult") -> str:
+    """That the bits of the short training differ, with the known reasons."""
+    repeated = result.repeated
+    if repeated is None:
+        return ""
+    why = f" ({repeated.explanation})" if repeated.explanation else ""
+    return (
+        f"The training of {repeated.steps:,} steps (seed {repeated.seed}) differs from the "
+        f"baseline's{why}, so scores were compared"
+    )
+
+
+def test_text(result: "GateResult") -> str:
+    """The test with everything that it depends on."""
+    better = "lower" if result.lower_is_better else "higher"
+    seeds = format_ranges(run.seed for run in result.runs if run.tested) or "none"
+    return (
+        f"Test: sequential permutation test of the mean (AdaStop), margin {result.margin:g}, "
+        f"alpha {result.alpha:g}, {result.most_analyses} interim analyses of {result.group} seeds, random seed "
+        f"{result.random_seed}; score: {result.score}, {better} is better; tuning seeds of root "
+        f"{result.root}: {seeds}"
+    )
+
+
+def baseline_answer(result: "WrittenBaseline") -> str:
+    """What the baseline holds, or that there is none."""
+    subject = f"{result.label} on {result.task}"
+    if result.path is None or result.mean is None:
+        return (
+            f"No baseline was written: {subject} has {result.n} of "
+            f"{format_count(result.planned, 'score')}"
+        )
+    margin = "no margin" if result.margin is None else f"margin {result.margin:g}"
+    steps = result.short_steps
+    short = "no short training" if steps is None else f"a short training of {steps:,} steps"
+    return (
+        f"{result.path}: {subject}, mean {result.quantity} {format_score(result.mean)} "
+        f"(n = {result.n} tuning seeds), {margin}, alpha {result.alpha:g}, {result.interims} interim analyses of "
+        f"{result.group} seeds, {short}; commit this file"
+    )
+
+
+def failure_lines(result: "WrittenBaseline") -> Iterator[str]:
+    """The runs without a score."""
+    yield from result.failures
+
+
+def gate_markdown(result: "GateResult") -> str:
+    """The decision, what it rests on, and a table of the scores, as Markdown."""
+    return "\n".join([*_markdown_lines(result), ""])
+
+
+def _markdown_lines(result: "GateResult") -> Iterator[str]:
+    title = f"{result.label} on {result.task}: {result.decision}"
+    yield from (f"### {_escaped(title)}", "", _escaped(answer(result)) + ".", "")
+    if result.repeated is not None and not result.repeated.identical:
+        yield from (_escaped(identity_text(result)) + ".", "")
+    for change in result.changes:
+        yield f"- changed: {_escaped(change)}"
+    if result.changes:
+        yield ""
+    if result.runs:
+        yield from _markdown_table(result)
+        yield from ("", _escaped(test_text(result)) + ".", "")
+    if result.warning:
+        yield from (f"**Warning:** {_escaped(result.warning)}", "")
+    yield f"Baseline: `{result.baseline}`, sum `{result.sum[:12]}`"
+
+
+def _markdown_table(result: "GateResult") -> Iterator[str]:
+    yield "| seed | baseline | now | tested |"
+    yield "|---:|---:|---:|---|"
+    for run in result.runs:
+        now = run.state if run.score is None else format_score(run.score)
+        tested = "yes" if run.tested else "no"
+        yield f"| {run.seed} | {format_score(run.baseline)} | {now} | {tested} |"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).translate(SPECIAL)

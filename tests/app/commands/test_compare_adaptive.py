@@ -16,7 +16,7 @@ from rlexp.app.commands.judge.compare_adaptive import compare_adaptively as rehe
 from rlexp.app.execution.checks.compatibility import EnvironmentSpaces
 from rlexp.app.observer import SilentObserver
 from rlexp.app.workspace import Workspace
-from rlexp.cli.judge.compare_adaptive import compare_adaptively
+from rlexp.cli.judge.compare import compare_adaptively
 from rlexp.console import Console
 from rlexp.engine.source import Plan
 from rlexp.errors import ConfigError, RecordError
