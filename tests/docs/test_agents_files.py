@@ -19,7 +19,7 @@ from reference_pages import reference_pages
 from shown_commands import blocks, commands
 
 from rlexp import errors
-from rlexp.app.commands.setup.agents_text import BEGIN, END, TEXT
+from rlexp.app.commands.setup.init import AGENTS_TEXT, SECTION_BEGIN, SECTION_END
 from rlexp.cli import exit_codes
 from rlexp.cli.every_command import app
 from rlexp.mcp.tools import TOOLS
@@ -53,7 +53,7 @@ def test_commands_of_a_workspace_work(tmp_path: Path) -> None:
 
 def test_exit_codes_of_a_workspace_are_true() -> None:
     """The table of AGENTS.md has every exit code of the program but those of rare signals."""
-    rows = re.findall(r"^\| ([\d, ]+) \| .+ \|$", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| ([\d, ]+) \| .+ \|$", AGENTS_TEXT, re.MULTILINE)
     named = {int(code) for row in rows for code in row.split(",")}
     constants = {value for value in vars(exit_codes).values() if isinstance(value, int)}
     kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
@@ -64,7 +64,7 @@ def test_exit_codes_of_a_workspace_are_true() -> None:
 
 def test_tools_of_a_workspace_are_true() -> None:
     """AGENTS.md names every tool of the MCP server."""
-    sentence = " ".join(TEXT.rpartition("offers ")[2].partition(",\n")[0].split())
+    sentence = " ".join(AGENTS_TEXT.rpartition("offers ")[2].partition(",\n")[0].split())
     assert set(TOOLS) == set(re.split(r", | and |, with", sentence.partition(", with")[0]))
 
 
@@ -136,7 +136,9 @@ def test_the_section_is_added_and_nothing_is_lost(tmp_path: Path) -> None:
     first = rlexp(tmp_path, "init", "--agents")
     assert "added a section to AGENTS.md; what it held before is unchanged" in first.out
     extended = file.read_text()
-    assert f"# Mine\n\nNo final line end\n\n{BEGIN}\n{TEXT}{END}\n" == extended
+    assert (
+        f"# Mine\n\nNo final line end\n\n{SECTION_BEGIN}\n{AGENTS_TEXT}{SECTION_END}\n" == extended
+    )
     again = rlexp(tmp_path, "init", "--agents", "--json")
     assert ([], []) == (again.content["files"], again.content["extended"])
     assert extended == file.read_text()
@@ -149,7 +151,7 @@ def test_an_edited_section_is_not_overwritten(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("Rules", "My rules"))
     printed = rlexp(tmp_path, "init", "--agents")
     assert (2, 1) == (printed.code, printed.err.count("\n"))
-    assert f"remove the lines from {BEGIN} to {END}" in printed.err
+    assert f"remove the lines from {SECTION_BEGIN} to {SECTION_END}" in printed.err
     assert "My rules" in file.read_text()
 
 

@@ -16,8 +16,7 @@ from rlexp.exchange.importers.imported_study import (
     MalformedError,
     ReturnKind,
 )
-from rlexp.exchange.importers.mlflow_server import read_mlflow_server
-from rlexp.exchange.importers.mlflow_store import read_mlflow_store
+from rlexp.exchange.importers.mlflow_store import read_mlflow_server, read_mlflow_store
 
 OPTIONS = ImportOptions(unit=ENVIRONMENT)
 

@@ -45,8 +45,7 @@ from rlexp.reports.drawing.palette import (
 from rlexp.reports.page.curves import LinePlot, line_plot
 from rlexp.reports.page.grids import SHADES, heat_map_plot, shaded_matrix
 from rlexp.reports.page.intervals import forest_plot
-from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
-from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
+from rlexp.reports.page.point_plots import ParallelPlot, ScatterPlot, parallel_plot, scatter_plot
 from rlexp.reports.page.tables import drawn_table
 from rlexp.text import (
     DIRECTION_CONTROLS,

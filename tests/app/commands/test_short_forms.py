@@ -18,7 +18,7 @@ from rlexp.app.commands.train.extend import ExtendOutcome
 from rlexp.app.commands.train.run import RunOutcome
 from rlexp.app.reading.summary import PhaseSummary
 from rlexp.app.workspace import Workspace
-from rlexp.cli.missing_characters import spell_on_standard_output
+from rlexp.cli import spell_on_standard_output
 from rlexp.cli.short_form import show_short_summary
 from rlexp.cli.train.extend import show_extended
 from rlexp.records.events import Ending

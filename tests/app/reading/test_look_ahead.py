@@ -12,7 +12,7 @@ from stored_runs import Stored, configuration, failed, stored, study
 from rlexp.app.reading import look_ahead
 from rlexp.app.reading.experiment_scan import ExperimentScan, survey
 from rlexp.app.reading.look_ahead import CHECKSUM, LookAhead, looking_ahead, take_look
-from rlexp.cli.look_ahead import looking_ahead_for
+from rlexp.cli import looking_ahead_for
 from rlexp.store import catalogue, run_stamps
 
 FAILED = 5

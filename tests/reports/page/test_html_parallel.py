@@ -8,7 +8,7 @@ from study_samples import HOSTILE, hostile_sweep, one_trial, sweep
 
 from rlexp.reports.drawing.blocks import Axis, Coordinate, ParallelFigure, TrialLine
 from rlexp.reports.page.html import render_html
-from rlexp.reports.page.parallel import ParallelPlot, parallel_plot
+from rlexp.reports.page.point_plots import ParallelPlot, parallel_plot
 
 UNIT = Coordinate(title="unit", low=0, high=4)
 CHOICE = Coordinate(title="choice", names=("tanh", "a_name_of_many_letters"))

@@ -19,7 +19,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.drawing.palette import FURTHER_SHAPES, SHAPES, Style
 from rlexp.reports.page.html import PATHS, line_break_pieces, render_html
-from rlexp.reports.page.scatter import ScatterPlot, scatter_plot
+from rlexp.reports.page.point_plots import ScatterPlot, scatter_plot
 
 LOOK = {"complete": Style(0, "disc"), "pruned": Style(1, "cross"), "best": Style(2)}
 UNIT = Axis(title="x", low=0, high=4)

@@ -463,7 +463,7 @@ def _read_address(
             f"{_without_password(address)} is not the address of an MLflow server, which begins with "
             f"{' or '.join(SERVERS)}; for a store in an SQLite file, give the path of the file"
         )
-    from rlexp.exchange.importers.mlflow_server import read_mlflow_server
+    from rlexp.exchange.importers.mlflow_store import read_mlflow_server
 
     return read_mlflow_server(address, source)
 

@@ -1,4 +1,8 @@
-"""Parallel coordinates of the page: one path for all trials of a shade, and axes above them."""
+"""Plots of the page whose layout `point_layout` computes: scatter plots and parallel coordinates.
+
+Points are shapes, positioned in per cent, with curves behind them. In parallel coordinates, all trials of a shade
+are one path, and the axes are drawn above it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,29 +10,151 @@ from itertools import groupby
 from typing import Any
 
 from rlexp.reports.drawing.axes import Tick
-from rlexp.reports.drawing.blocks import ParallelFigure
-from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT
+from rlexp.reports.drawing.blocks import ParallelFigure, PointSeries, ScatterFigure
+from rlexp.reports.drawing.palette import DASHES, RISING_LIGHT, Style
 from rlexp.reports.drawing.point_layout import (
     ParallelLayout,
+    PlacedPoint,
     PlacedTrialLine,
+    ScatterLayout,
     apart,
     colour_ends,
     coordinate_ticks,
+    left_out_note,
     parallel_notes,
+    scatter_layout,
     strands,
 )
-from rlexp.reports.page.curves import axis_data, rounded_values
-from rlexp.text import shorten_middle
+from rlexp.reports.page.curves import CurvePath, axis_data, curve_paths, rounded_values
+from rlexp.text import name_with_value, shorten_middle
 
+TICKS = 5
+CROWDED_POINTS = (100, 400)
+"""Numbers of points in a series above which each point is drawn smaller and fainter."""
+ACROSS, LONGEST_TICK = 6, 24
+"""Largest number of horizontal tick names, and characters of the longest one."""
+DEFAULT_SHAPE = "disc"
 HEIGHT = 1000
 """Height of the figure in its units; a coordinate is 2 units wide."""
-
-CROWDED = (50, 300)
+CROWDED_TRIALS = (50, 300)
 """Numbers of trials above which each trial is drawn fainter."""
-
 LONGEST_CHOICE = 11
 LONGEST_NAME = 16
 DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPoints:
+    """The drawn points of a series; `at` are positions in per cent from the left and the top."""
+
+    style: Style
+    at: Sequence[tuple[float, float]]
+
+    @property
+    def shape(self) -> str:
+        """The name of the points' shape."""
+        return self.style.shape or DEFAULT_SHAPE
+
+    @property
+    def crowd(self) -> int:
+        """How faint points are drawn so that overlaps stay visible: 0, 1 or 2."""
+        return sum(len(self.at) > few for few in CROWDED_POINTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterPlot:
+    """A scatter plot prepared for the page; it is empty if there is no value to draw.
+
+    Attributes:
+        labels: Labels of the point series, then of the lines.
+        marks: Name and height (per cent from the top) of each horizontal line.
+        data: Numbers that the script shows in tooltips.
+    """
+
+    figure: ScatterFigure
+    labels: tuple[str, ...]
+    x_ticks: Sequence[Tick] = ()
+    y_ticks: Sequence[Tick] = ()
+    clouds: Sequence[DrawnPoints] = ()
+    paths: Sequence[CurvePath] = ()
+    marks: Sequence[tuple[str, float]] = ()
+    data: Mapping[str, Any] | None = None
+
+    @property
+    def dotted(self) -> tuple[str, ...]:
+        """Labels whose legend entry is a point."""
+        return tuple(cloud.label for cloud in self.figure.clouds)
+
+    @property
+    def inside(self) -> bool:
+        """Whether no curve leaves the axes; then points and lines on the edge are drawn in full."""
+        return all(path.inside for path in self.paths)
+
+    @property
+    def upright(self) -> bool:
+        """Whether tick names are written vertically, because they are too many or too long."""
+        names = self.figure.ticks
+        return len(names) > ACROSS or any(len(name) > LONGEST_TICK for name in names)
+
+    @property
+    def described(self) -> str:
+        """The description for screen readers."""
+        counts = ", ".join(f"{len(c.x):,} {c.label}" for c in self.figure.clouds[:8])
+        return f"{self.figure.title}: {self.figure.y.title} over {self.figure.x.title}; {counts}"
+
+    @property
+    def remark(self) -> str:
+        """The number of points that are not shown, in words; empty if all are shown."""
+        return left_out_note(self.figure)
+
+
+def scatter_plot(figure: ScatterFigure, styles: Mapping[str, Style]) -> ScatterPlot:
+    """Prepare the curves, and the points in front of them in the order of the series."""
+    clouds, lines = figure.clouds, figure.lines
+    labels = tuple(dict.fromkeys([*(c.label for c in clouds), *(n.label for n in lines)]))
+    drawn = scatter_layout(figure)
+    if drawn is None:
+        return ScatterPlot(figure=figure, labels=labels)
+    x, y = drawn.x, drawn.y
+    marks = ((name_with_value(name, value), y.at(value)) for name, value in figure.marks)
+    return ScatterPlot(
+        figure=figure,
+        labels=labels,
+        x_ticks=() if figure.ticks else x.ticks(TICKS),
+        y_ticks=[Tick(round(100 - t.at, 3), t.text) for t in y.ticks(TICKS)],
+        clouds=[
+            DrawnPoints(style=styles[cloud.label], at=[_at(point, drawn) for point in points])
+            for cloud, points in zip(clouds, drawn.clouds, strict=True)
+        ],
+        paths=curve_paths(lines, x, y, styles),
+        marks=[(name, round(100 - 100 * at, 3)) for name, at in marks if at is not None],
+        data={
+            "x": axis_data(x, figure.x.title),
+            "y": axis_data(y, figure.y.title),
+            "ticks": list(figure.ticks),
+            "clouds": [
+                _points_data(*pair, styles) for pair in zip(clouds, drawn.clouds, strict=True)
+            ],
+        },
+    )
+
+
+def _at(point: PlacedPoint, drawn: ScatterLayout) -> tuple[float, float]:
+    across, up = drawn.x.at(point.x) or 0.0, drawn.y.at(point.y) or 0.0
+    return round(100 * across, 2), round(100 - 100 * up, 2)
+
+
+def _points_data(
+    cloud: PointSeries, points: Sequence[PlacedPoint], styles: Mapping[str, Style]
+) -> dict[str, Any]:
+    style = styles[cloud.label]
+    return {
+        "label": style.number,
+        "shape": style.shape or DEFAULT_SHAPE,
+        "x": rounded_values([point.x for point in points]),
+        "y": rounded_values([point.y for point in points]),
+        "named": [cloud.names[point.number] for point in points],
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +224,7 @@ class ParallelPlot:
     @property
     def crowd(self) -> int:
         """How faint trials are drawn so that marked ones stay visible: 0, 1 or 2."""
-        return sum(len(self.figure.threads) > few for few in CROWDED)
+        return sum(len(self.figure.threads) > few for few in CROWDED_TRIALS)
 
     @property
     def described(self) -> str:
