@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.difference import estimate_metric_difference, spreads_differ
-from rlexp.stats.permutation import pair_distributions
+from rlexp.stats.pairs.difference import estimate_metric_difference, spreads_differ
+from rlexp.stats.pairs.permutation import pair_distributions
+from rlexp.stats.pairs.test_inversion import t_test
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.sequential.design import Design
 from rlexp.stats.sequential.plan import decide_many
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import t_test
 
 Array = NDArray[np.float64]
 

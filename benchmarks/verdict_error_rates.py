@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_ind
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.closed_testing import closed_p_values, group_distributions
-from rlexp.stats.difference import estimate_metric_difference, spreads_differ
-from rlexp.stats.pairwise_family import holm
+from rlexp.stats.pairs.closed_testing import closed_p_values, group_distributions
+from rlexp.stats.pairs.difference import estimate_metric_difference, spreads_differ
+from rlexp.stats.pairs.pairwise_family import holm
+from rlexp.stats.pairs.test_inversion import t_test
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import t_test
 
 Array = NDArray[np.float64]
 Law = Callable[[np.random.Generator, tuple[int, ...]], Array]

@@ -7,8 +7,8 @@ from math import erfc, pi, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.difference import difference_interval
 from rlexp.stats.interval import Interval
+from rlexp.stats.pairs.difference import difference_interval
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

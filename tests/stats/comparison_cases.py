@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from rlexp.stats.aggregate import Statistic, mean
-from rlexp.stats.pairwise_family import Family
+from rlexp.stats.pairs.pairwise_family import Family
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

@@ -11,7 +11,7 @@ from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.identity import TARGET, digest
 from rlexp.protocol.leaf_differences import LeafDifference, leaf_differences
 from rlexp.records.run import LARGEST_SCORE
-from rlexp.stats.equivalence import check_margin
+from rlexp.stats.pairs.equivalence import check_margin
 from rlexp.stats.sequential.non_inferiority import NonInferiorityDesign
 from rlexp.store.files import json_bytes, parse_json, publish, read_file
 from rlexp.store.schemas import FileSchema

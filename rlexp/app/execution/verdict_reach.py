@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
-from rlexp.stats.reach import (
+from rlexp.stats.pairs.reach import (
     correction_of,
     seeds_to_decide,
     smallest_adjusted_p,

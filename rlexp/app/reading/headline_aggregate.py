@@ -19,11 +19,11 @@ from rlexp.metrics.estimate import (
 from rlexp.metrics.iqm import InterquartileMean
 from rlexp.protocol.identity import Plain
 from rlexp.stats.aggregate import Aggregate, aggregate_of, mean
-from rlexp.stats.reach import DetectableDifferences, correction_of, seeds_to_decide
+from rlexp.stats.pairs.reach import DetectableDifferences, correction_of, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
 
 if TYPE_CHECKING:
-    from rlexp.stats.power import ComparisonPlan
+    from rlexp.stats.pairs.power import ComparisonPlan
 
 REPORT_SETTINGS = ("conf/report.yaml", "conf/metric")
 """Files of a workspace that change the settings of its reports."""
@@ -77,7 +77,7 @@ class HeadlineAggregate:
 
     def plan(self, labels: int) -> "ComparisonPlan":
         """The comparison of so many labels on one task by this aggregate."""
-        from rlexp.stats.power import QUICK, ComparisonPlan
+        from rlexp.stats.pairs.power import QUICK, ComparisonPlan
 
         return ComparisonPlan(
             labels=max(labels, 2), statistic=self.metric, alpha=self.alpha, samples=QUICK
@@ -93,7 +93,7 @@ class HeadlineAggregate:
             plan: The comparison.
             reference: Known values of the score.
         """
-        from rlexp.stats.pilot import detectable_differences
+        from rlexp.stats.pairs.pilot import detectable_differences
 
         labels = plan.labels
         pairs = labels * (labels - 1) // 2
@@ -111,7 +111,7 @@ class HeadlineAggregate:
 
         Computing it imports scipy, which takes a third of a short command.
         """
-        from rlexp.stats.power import detectable_effect
+        from rlexp.stats.pairs.power import detectable_effect
 
         kept, name = self.estimator.kept, lasting_name(plan.statistic)
         if kept is None or name is None:

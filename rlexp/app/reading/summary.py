@@ -25,13 +25,13 @@ from rlexp.records.events import Checkpointed, Continued, Refused, RunStarted
 from rlexp.records.run import RunRecord, State
 from rlexp.reports.evidence.acting import ActingCounts
 from rlexp.reports.evidence.restarts import RestartCounts
-from rlexp.stats.reach import DetectableDifferences
+from rlexp.stats.pairs.reach import DetectableDifferences
 from rlexp.store.catalogue import Catalogue
 from rlexp.store.layout import ExperimentPaths, RunPaths
 from rlexp.store.runs import StoredAttempt, StoredRun, read_run
 
 if TYPE_CHECKING:
-    from rlexp.stats.power import ComparisonPlan
+    from rlexp.stats.pairs.power import ComparisonPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
 from rlexp.reports.analysis.sweep_tables import by_number
 from rlexp.reports.drawing.blocks import ReportDocument, SectionContent, SummaryCard, Table
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.pairs.pairwise_family import Verdict
 
 if TYPE_CHECKING:
     from rlexp.app.comparison.sequential import FrozenDesign

@@ -164,7 +164,7 @@ def _pilot_blocks(plan: "PilotPlan") -> "Iterator[Block]":
 
 def _answers(plan: "PilotPlan") -> "Iterator[str]":
     """The seeds and the difference by the pilot with the largest spread, as sentences."""
-    from rlexp.stats.power import MOST_SEEDS
+    from rlexp.stats.pairs.power import MOST_SEEDS
 
     # The plan must hold for every label, so it uses the pilot that needs the most seeds.
     chance = f"with {format_percentage(plan.power)} power at level {plan.alpha:g}"

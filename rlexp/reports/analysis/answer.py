@@ -29,8 +29,8 @@ from rlexp.reports.analysis.sweep_tables import incumbents
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence, run_states_text
 from rlexp.reports.evidence.sweeps import SweepEvidence
-from rlexp.stats.pairwise_family import Verdict
-from rlexp.stats.verdict import Decision
+from rlexp.stats.pairs.pairwise_family import Verdict
+from rlexp.stats.pairs.verdict import Decision
 from rlexp.text import (
     decimals_for_span,
     format_count,

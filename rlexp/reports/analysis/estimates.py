@@ -29,11 +29,11 @@ from rlexp.reports.analysis.scale import (
 )
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns, run_states_text
 from rlexp.stats.aggregate import Negative, Reflected, Statistic, aggregate_of
-from rlexp.stats.difference import tasks_of_both
 from rlexp.stats.level_warning import level_warning
-from rlexp.stats.pairwise_family import Family
+from rlexp.stats.pairs.difference import tasks_of_both
+from rlexp.stats.pairs.pairwise_family import Family
+from rlexp.stats.pairs.verdict import Decision, verdicts
 from rlexp.stats.task_scores import LARGEST_SCORE, TaskScores
-from rlexp.stats.verdict import Decision, verdicts
 from rlexp.text import join_names
 
 UNBOUNDED = LARGEST_SCORE

@@ -8,7 +8,7 @@ from rlexp.metrics.estimate import Ends, Estimate, declared_ends
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.evidence.fronts import FrontEvidence, FrontPolicy, Vector
 from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.difference import LARGEST_SCORE
+from rlexp.stats.pairs.difference import LARGEST_SCORE
 from rlexp.stats.pareto import even_weights, hypervolume
 from rlexp.stats.task_scores import TaskScores
 

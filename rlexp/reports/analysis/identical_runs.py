@@ -11,7 +11,7 @@ from rlexp.reports.analysis.estimates import LabelPair
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.evidence.runs import Evidence, PlannedRun
 from rlexp.reports.evidence.sweeps import value_text
-from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.pairs.pairwise_family import Verdict
 from rlexp.text import format_count, join_first_names
 
 MOST_DIFFERENCES = 5

@@ -23,9 +23,9 @@ from rlexp.reports.drawing.blocks import Block, Callout, Table, TableColumn, Ton
 from rlexp.reports.evidence.runs import LabelTaskRuns
 from rlexp.reports.evidence.sweeps import SweepEvidence, TrialEvidence
 from rlexp.stats.aggregate import Aggregate
-from rlexp.stats.difference import LARGEST_SCORE
 from rlexp.stats.improvement import probability_of_improvement
 from rlexp.stats.interval import TOO_FEW, Interval, limited, too_few
+from rlexp.stats.pairs.difference import LARGEST_SCORE
 from rlexp.stats.selection_bias import TuningModel, fit_tuning_model, optimism
 from rlexp.stats.sensitivity.intervals import SensitivityIntervals, sensitivity_intervals
 from rlexp.stats.sensitivity.settings import percentile_anchors

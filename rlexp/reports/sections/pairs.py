@@ -12,7 +12,7 @@ from rlexp.reports.analysis.estimates import (
 from rlexp.reports.analysis.identical_runs import identical_labels, is_told_apart
 from rlexp.reports.drawing.blocks import SectionContent, Table, TableColumn, Text, Value
 from rlexp.reports.sections import ReportContext
-from rlexp.stats.comparison import PairwiseComparison
+from rlexp.stats.pairs.comparison import PairwiseComparison
 from rlexp.text import join_names
 
 COLUMNS = (

@@ -25,7 +25,7 @@ from rlexp.reports.drawing.blocks import (
 )
 from rlexp.reports.evidence.runs import Evidence, PlannedRun, run_states_text
 from rlexp.stats.interval import Interval, limited, too_few
-from rlexp.stats.pairwise_family import holm
+from rlexp.stats.pairs.pairwise_family import holm
 from rlexp.stats.survival import (
     MedianTime,
     SurvivalCurve,

@@ -36,8 +36,8 @@ from rlexp.reports.drawing.blocks import (
     Tone,
 )
 from rlexp.reports.evidence.runs import Evidence, run_states_text, score_definition
-from rlexp.stats.pairwise_family import Verdict
-from rlexp.stats.verdict import Decision
+from rlexp.stats.pairs.pairwise_family import Verdict
+from rlexp.stats.pairs.verdict import Decision
 from rlexp.text import (
     decimals_for_span,
     format_count,

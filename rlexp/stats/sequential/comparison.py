@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.difference import LARGEST_SCORE
+from rlexp.stats.pairs.difference import LARGEST_SCORE
 from rlexp.stats.sequential.design import (
     Design,
     Family,

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlexp.stats.equivalence import check_margin
+from rlexp.stats.pairs.equivalence import check_margin
 from rlexp.stats.sequential.comparison import PairLook, decide
 from rlexp.stats.sequential.design import Design, Pair, smallest_decidable_interim
 

@@ -20,7 +20,7 @@ from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.metrics.mean import Mean
 from rlexp.protocol.experiment import Configuration
 from rlexp.protocol.seeds import Phase
-from rlexp.stats.power import ComparisonPlan, detectable_effect, seeds_for_power
+from rlexp.stats.pairs.power import ComparisonPlan, detectable_effect, seeds_for_power
 
 quick = pytest.fixture(autouse=True)(quick_parts)
 

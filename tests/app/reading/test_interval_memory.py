@@ -15,10 +15,10 @@ from rlexp.app.reading.interval_memory import IntervalMemory
 from rlexp.metrics import estimate
 from rlexp.metrics.estimate import Estimate, Estimator
 from rlexp.metrics.iqm import InterquartileMean
-from rlexp.stats import power
 from rlexp.stats.aggregate import Statistic, mean
 from rlexp.stats.bootstrap import intervals
 from rlexp.stats.interval import Interval
+from rlexp.stats.pairs import power
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.store.layout import ExperimentPaths

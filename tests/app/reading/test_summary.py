@@ -26,8 +26,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Failure
 from rlexp.stats.aggregate import interquartile_mean
-from rlexp.stats.pilot import detectable_differences
-from rlexp.stats.power import QUICK, ComparisonPlan
+from rlexp.stats.pairs.pilot import detectable_differences
+from rlexp.stats.pairs.power import QUICK, ComparisonPlan
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 from rlexp.store.journal import JournalWriter

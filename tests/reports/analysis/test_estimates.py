@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from rlexp.reports.analysis.estimates import aggregates, pairs, per_task, unit
 from rlexp.reports.evidence.runs import Evidence
-from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.pairs.pairwise_family import Verdict
 
 BY_HAND = of_scores(
     {

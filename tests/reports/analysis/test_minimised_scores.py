@@ -19,7 +19,7 @@ from rlexp.reports.sections.improvement import ImprovementSection
 from rlexp.reports.sections.reliability import ReliabilitySection
 from rlexp.reports.sections.thresholds import follow
 from rlexp.reports.sections.verdicts import VerdictsSection
-from rlexp.stats.pairwise_family import Verdict
+from rlexp.stats.pairs.pairwise_family import Verdict
 
 NEGATED = of_scores({key: [-cost for cost in costs] for key, costs in COSTS.items()})
 """Returns that are the costs with another sign, and so greater where the cost is lower."""

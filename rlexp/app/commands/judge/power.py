@@ -18,9 +18,9 @@ from rlexp.reports.analysis.scale import common_scale, task_scores
 from rlexp.reports.drawing.blocks import Tone
 from rlexp.reports.evidence.runs import Evidence, LabelTaskRuns
 from rlexp.stats.aggregate import without_cap
-from rlexp.stats.pilot import SeedsNeeded, seeds_from_pilot
-from rlexp.stats.power import ComparisonPlan, Shape, detectable_effect, seeds_for_power
-from rlexp.stats.power import power as power_of
+from rlexp.stats.pairs.pilot import SeedsNeeded, seeds_from_pilot
+from rlexp.stats.pairs.power import ComparisonPlan, Shape, detectable_effect, seeds_for_power
+from rlexp.stats.pairs.power import power as power_of
 from rlexp.stats.task_scores import TaskScores
 
 STEPS = (3, 5, 10, 20, 30, 50, 100)

@@ -14,7 +14,7 @@ from rlexp.app.results import Displayed, NextCommand, Schema
 from rlexp.app.sweeps.design_table import DesignResult, DesignTable, SweepDesign, read_design_table
 from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
-from rlexp.stats.power import ComparisonPlan, detectable_effect
+from rlexp.stats.pairs.power import ComparisonPlan, detectable_effect
 from rlexp.text import format_count, format_duration
 
 TEST_SEEDS = (30, 20, 15, 10, 5)

@@ -16,7 +16,7 @@ from type_1_errors import (
 )
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.pairwise_family import decide
+from rlexp.stats.pairs.pairwise_family import decide
 
 SIZES = [(4, 4), (3, 6), (6, 3), (8, 8)]
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.difference import (
+from rlexp.stats.pairs.difference import (
     Difference,
     difference_interval,
     estimate_difference,
     estimate_metric_difference,
 )
-from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
-from rlexp.stats.pairwise_family import Verdict, decide
+from rlexp.stats.pairs.equivalence import EquivalenceTest, equivalence_test
+from rlexp.stats.pairs.pairwise_family import Verdict, decide
 
 
 def equivalence_of(x: Label, y: Label, margin: float) -> EquivalenceTest:

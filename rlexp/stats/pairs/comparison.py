@@ -10,7 +10,8 @@ from math import comb, exp, lgamma, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from rlexp.stats.difference import (
+from rlexp.stats.interval import Interval, limited
+from rlexp.stats.pairs.difference import (
     TOO_LITTLE_SPREAD,
     Difference,
     Pair,
@@ -19,11 +20,10 @@ from rlexp.stats.difference import (
     t_interval,
     tasks_of_both,
 )
-from rlexp.stats.equivalence import EquivalenceTest, equivalence_test
-from rlexp.stats.interval import Interval, limited
-from rlexp.stats.permutation import PermutationDistribution
+from rlexp.stats.pairs.equivalence import EquivalenceTest, equivalence_test
+from rlexp.stats.pairs.permutation import PermutationDistribution
+from rlexp.stats.pairs.test_inversion import DifferenceTest, t_test
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest, t_test
 
 UNEQUAL_RUNS = "with unequal numbers of runs Welch's test must agree"
 UNEQUAL_SPREADS = "with unequal spreads Welch's test must agree"

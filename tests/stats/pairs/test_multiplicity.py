@@ -7,7 +7,7 @@ from comparison_cases import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.pairwise_family import holm
+from rlexp.stats.pairs.pairwise_family import holm
 
 p_values = st.lists(st.floats(0, 1), max_size=12)
 

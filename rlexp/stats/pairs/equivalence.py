@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rlexp.stats.difference import Difference
+from rlexp.stats.pairs.difference import Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from comparison_cases import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.comparison import mann_whitney_test, welch_test
+from rlexp.stats.pairs.comparison import mann_whitney_test, welch_test
 
 
 @pytest.mark.parametrize("case", two_sample(), ids=name)

@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike
 
 from rlexp.stats import permutation
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
-from rlexp.stats.pairwise_family import decide
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.pairwise_family import decide
+from rlexp.stats.pairs.permutation import (
     EXACT_RELABELLINGS,
     MOST_RANDOM,
     PermutationDistribution,

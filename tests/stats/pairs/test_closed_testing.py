@@ -13,7 +13,7 @@ from in_full import IN_FULL
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, interquartile_mean, mean
-from rlexp.stats.closed_testing import (
+from rlexp.stats.pairs.closed_testing import (
     Pair,
     closed_p_values,
     group_distributions,
@@ -21,14 +21,14 @@ from rlexp.stats.closed_testing import (
     partitions,
     stretch_p_values,
 )
-from rlexp.stats.pairwise_family import Family, FamilyMember, Verdict, decide
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.pairwise_family import Family, FamilyMember, Verdict, decide
+from rlexp.stats.pairs.permutation import (
     PermutationDistribution,
     permutation_distribution,
     random_relabellings,
     smallest_p,
 )
-from rlexp.stats.reach import MOST_LABELS, Correction, regw, smallest_adjusted_p
+from rlexp.stats.pairs.reach import MOST_LABELS, Correction, regw, smallest_adjusted_p
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from rlexp.stats.aggregate import Statistic
 from rlexp.stats.block_threads import run_blocks
-from rlexp.stats.difference import Difference
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.difference import Difference
+from rlexp.stats.pairs.permutation import (
     EXACT_RELABELLINGS,
     Pair,
     PermutationDistribution,
@@ -26,7 +26,7 @@ from rlexp.stats.permutation import (
     smallest_p,
     squared_error,
 )
-from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
+from rlexp.stats.pairs.ranked_relabellings import PairQuestion, answers, is_linear
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

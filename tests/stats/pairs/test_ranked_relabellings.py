@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from rlexp.stats import test_inversion
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic
-from rlexp.stats.permutation import permutation_distribution
-from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
+from rlexp.stats.pairs.permutation import permutation_distribution
+from rlexp.stats.pairs.ranked_relabellings import PairQuestion, answers, is_linear
+from rlexp.stats.pairs.test_inversion import DifferenceTest, IntervalQuestion, intervals_of
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest, IntervalQuestion, intervals_of
 
 Draw = Callable[[np.random.Generator, int, int], NDArray[np.float64]]
 SCORES: dict[str, Draw] = {

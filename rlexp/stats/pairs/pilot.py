@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 
-from rlexp.stats.difference import Spread, spread
-from rlexp.stats.power import (
+from rlexp.stats.pairs.difference import Spread, spread
+from rlexp.stats.pairs.power import (
     MOST_SEEDS,
     ComparisonPlan,
     check_levels,
@@ -13,7 +13,7 @@ from rlexp.stats.power import (
     fewest_seeds,
     power,
 )
-from rlexp.stats.reach import DetectableDifferences
+from rlexp.stats.pairs.reach import DetectableDifferences
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import format_percentage, format_roughly
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of
 from rlexp.stats.interval import Interval
-from rlexp.stats.permutation import difference_of, squared_error
+from rlexp.stats.pairs.permutation import difference_of, squared_error
 from rlexp.stats.replicates import replicates
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.standard_error import unbiased

@@ -5,15 +5,15 @@ from functools import cached_property
 from math import ceil
 
 from rlexp.stats.interval import Interval
-from rlexp.stats.pairwise_family import (
+from rlexp.stats.pairs.pairwise_family import (
     Family,
     FamilyMember,
     Verdict,
     decide,
 )
-from rlexp.stats.pilot import detectable_differences
-from rlexp.stats.power import QUICK, ComparisonPlan, check_levels
-from rlexp.stats.reach import Correction, DetectableDifferences, seeds_to_decide
+from rlexp.stats.pairs.pilot import detectable_differences
+from rlexp.stats.pairs.power import QUICK, ComparisonPlan, check_levels
+from rlexp.stats.pairs.reach import Correction, DetectableDifferences, seeds_to_decide
 from rlexp.stats.task_scores import TaskScores
 from rlexp.text import format_p_value, format_percentage
 

@@ -25,10 +25,10 @@ from rlexp.stats.aggregate import (
     mean,
     median,
 )
-from rlexp.stats.pairwise_family import Verdict, decide
+from rlexp.stats.pairs.pairwise_family import Verdict, decide
+from rlexp.stats.pairs.verdict import Decision, verdicts
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.verdict import Decision, verdicts
 
 FAMILIES = 300 if IN_FULL else 40
 LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 6.0]), label([11.0, 12.0, 13.0, 14.0, 16.0])

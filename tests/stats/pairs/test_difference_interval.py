@@ -28,18 +28,18 @@ from rlexp.stats.aggregate import (
     mean,
     median,
 )
-from rlexp.stats.difference import estimate_metric_difference
 from rlexp.stats.interval import Interval
-from rlexp.stats.pairwise_family import FamilyMember, decide
-from rlexp.stats.permutation import permutation_distribution
-from rlexp.stats.resampling import Resampling
-from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import (
+from rlexp.stats.pairs.difference import estimate_metric_difference
+from rlexp.stats.pairs.pairwise_family import FamilyMember, decide
+from rlexp.stats.pairs.permutation import permutation_distribution
+from rlexp.stats.pairs.test_inversion import (
     DifferenceTest,
     IntervalQuestion,
     interval_alone,
     t_test,
 )
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
 
 SAMPLES = 600 if IN_FULL else 40
 

@@ -11,32 +11,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlexp.stats.aggregate import Statistic, capped, without_cap
 from rlexp.stats.block_threads import worthwhile_threads
-from rlexp.stats.closed_testing import (
+from rlexp.stats.interval import limited
+from rlexp.stats.pairs.closed_testing import (
     Pair,
     closed_p_values,
     group_distributions,
     stretch_p_values,
 )
-from rlexp.stats.comparison import PairwiseComparison, compare
-from rlexp.stats.difference import estimate_metric_difference, spreads_differ
-from rlexp.stats.interval import limited
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.comparison import PairwiseComparison, compare
+from rlexp.stats.pairs.difference import estimate_metric_difference, spreads_differ
+from rlexp.stats.pairs.permutation import (
     FEWEST_RANDOM,
     PermutationDistribution,
     pair_distributions,
     random_relabellings,
 )
-from rlexp.stats.ranked_relabellings import PairQuestion, answers, is_linear
-from rlexp.stats.reach import Correction, correction_of, smallest_adjusted_p
-from rlexp.stats.resampling import Resampling
-from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import (
+from rlexp.stats.pairs.ranked_relabellings import PairQuestion, answers, is_linear
+from rlexp.stats.pairs.reach import Correction, correction_of, smallest_adjusted_p
+from rlexp.stats.pairs.test_inversion import (
     TOGETHER_FROM,
     DifferenceTest,
     Ends,
     IntervalQuestion,
     intervals_of,
 )
+from rlexp.stats.resampling import Resampling
+from rlexp.stats.task_scores import TaskScores
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

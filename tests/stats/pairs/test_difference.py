@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, interquartile_mean, mean, median
-from rlexp.stats.difference import (
+from rlexp.stats.pairs.difference import (
     TOO_LITTLE_SPREAD,
     Difference,
     Spread,

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean, median
-from rlexp.stats.comparison import (
+from rlexp.stats.interval import Interval
+from rlexp.stats.pairs.comparison import (
     UNEQUAL_RUNS,
     UNEQUAL_SPREADS,
     PairwiseComparison,
@@ -26,19 +27,18 @@ from rlexp.stats.comparison import (
     mann_whitney_test,
     welch_test,
 )
-from rlexp.stats.difference import (
+from rlexp.stats.pairs.difference import (
     difference_interval,
     estimate_difference,
     estimate_metric_difference,
     spreads_differ,
 )
-from rlexp.stats.equivalence import equivalence_test
-from rlexp.stats.interval import Interval
-from rlexp.stats.pairwise_family import decide
-from rlexp.stats.permutation import difference_of, permutation_distribution
+from rlexp.stats.pairs.equivalence import equivalence_test
+from rlexp.stats.pairs.pairwise_family import decide
+from rlexp.stats.pairs.permutation import difference_of, permutation_distribution
+from rlexp.stats.pairs.test_inversion import DifferenceTest, t_test
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import DifferenceTest, t_test
 
 FEW = Resampling(seed=5, repetitions=200, level=0.9)
 X, Y = label([1.0, 2.0, 4.0], [3.0, 5.0]), label([0.0, 1.0], [2.0, 2.5, 7.0])

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Statistic
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.permutation import (
     PermutationDistribution,
     permutation_distribution,
     random_relabellings,
     squared_error,
 )
-from rlexp.stats.reach import MOST_LABELS, regw
+from rlexp.stats.pairs.reach import MOST_LABELS, regw
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
 

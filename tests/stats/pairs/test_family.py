@@ -17,10 +17,10 @@ from in_full import IN_FULL
 
 from rlexp.stats import pairwise_family
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean
-from rlexp.stats.difference import estimate_metric_difference, spreads_differ
-from rlexp.stats.pairwise_family import Family, FamilyMember, Verdict, decide, holm
-from rlexp.stats.permutation import permutation_distribution
-from rlexp.stats.reach import (
+from rlexp.stats.pairs.difference import estimate_metric_difference, spreads_differ
+from rlexp.stats.pairs.pairwise_family import Family, FamilyMember, Verdict, decide, holm
+from rlexp.stats.pairs.permutation import permutation_distribution
+from rlexp.stats.pairs.reach import (
     MOST_LABELS,
     Correction,
     correction_of,
@@ -28,9 +28,9 @@ from rlexp.stats.reach import (
     smallest_adjusted_p,
     smallest_p_of_seeds,
 )
+from rlexp.stats.pairs.test_inversion import t_test
 from rlexp.stats.resampling import Resampling
 from rlexp.stats.task_scores import TaskScores
-from rlexp.stats.test_inversion import t_test
 
 SAMPLES = 1500 if IN_FULL else 300
 LOW, HIGH = label([1.0, 2.0, 3.0, 4.0, 5.0]), label([11.0, 12.0, 13.0, 14.0, 15.0])

@@ -8,9 +8,9 @@ from comparison_cases import Label, label, two_labels
 from hypothesis import given
 
 from rlexp.stats.aggregate import mean
-from rlexp.stats.pilot import detectable_differences, seeds_from_pilot
-from rlexp.stats.power import ComparisonPlan, detectable_effect, seeds_for_power
-from rlexp.stats.reach import DetectableDifferences
+from rlexp.stats.pairs.pilot import detectable_differences, seeds_from_pilot
+from rlexp.stats.pairs.power import ComparisonPlan, detectable_effect, seeds_for_power
+from rlexp.stats.pairs.reach import DetectableDifferences
 
 PILOT = [-1.0, 0.0, 1.0, 2.0, 4.0, 6.0]
 DEVIATION = float(np.std(PILOT, ddof=1))

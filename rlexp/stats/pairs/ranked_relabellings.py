@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic, aggregate_of, sorted_run_weights
 from rlexp.stats.block_threads import run_blocks
-from rlexp.stats.permutation import (
+from rlexp.stats.pairs.permutation import (
     EXACT_RELABELLINGS,
     TIE,
     Indices,

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlexp.stats.aggregate import Aggregate, Statistic, aggregate_of, interquartile_mean
-from rlexp.stats.closed_testing import Group, partitions
-from rlexp.stats.difference import FEWEST_FOR_GUARD, SPREAD_RATIO
-from rlexp.stats.permutation import BLOCK, TIE, every_order, squared_error
-from rlexp.stats.reach import (
+from rlexp.stats.pairs.closed_testing import Group, partitions
+from rlexp.stats.pairs.difference import FEWEST_FOR_GUARD, SPREAD_RATIO
+from rlexp.stats.pairs.permutation import BLOCK, TIE, every_order, squared_error
+from rlexp.stats.pairs.reach import (
     MOST_LABELS,
     correction_of,
     smallest_adjusted_p,

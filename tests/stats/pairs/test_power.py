@@ -10,8 +10,8 @@ from comparison_cases import golden, label
 from in_full import IN_FULL
 
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean
-from rlexp.stats.closed_testing import closed_p_values, group_distributions
-from rlexp.stats.power import (
+from rlexp.stats.pairs.closed_testing import closed_p_values, group_distributions
+from rlexp.stats.pairs.power import (
     COLLAPSED,
     MOST_SEEDS,
     ComparisonPlan,

@@ -9,7 +9,13 @@ from comparison_cases import Label, case_labels, label, name, two_labels, two_sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlexp.stats.comparison import EffectSize, cliffs_delta, effect_size, hedges_g, vargha_delaney
+from rlexp.stats.pairs.comparison import (
+    EffectSize,
+    cliffs_delta,
+    effect_size,
+    hedges_g,
+    vargha_delaney,
+)
 
 
 @pytest.mark.parametrize("case", two_sample(), ids=name)

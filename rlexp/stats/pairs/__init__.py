@@ -1,0 +1,1 @@
+"""Two labels compared: p-values, intervals, families of pairs, verdicts, and the seeds that they need."""
