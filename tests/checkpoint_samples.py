@@ -7,7 +7,11 @@ import pytest
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, NORMALISATION, STATE, Checkpoint, Transitions
-from rlexp.store.checkpoints import checkpoint_steps, publish_checkpoint, read_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import (
+    checkpoint_steps,
+    publish_checkpoint,
+    read_checkpoint,
+)
 from rlexp.store.layout import RunPaths
 
 SPACING = 100

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from rlexp.records.checkpoint import Checkpoint
-from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import publish_checkpoint
 from rlexp.store.layout import RunPaths
 
 

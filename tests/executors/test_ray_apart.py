@@ -21,7 +21,7 @@ from rlexp.executors.ray.result_writer import Intake
 from rlexp.executors.ray.session import uploaded_files
 from rlexp.records.checkpoint import Checkpoint, Transitions
 from rlexp.records.events import Event
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     checkpoint_steps,
     clear_replay,
     is_resumable,

@@ -20,7 +20,7 @@ from in_full import IN_FULL
 from injection import count_calls, fail_at, kill_at, trace_calls, traced
 
 from rlexp.errors import RecordError
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     checkpoint_steps,
     clear_replay,
     discard_after,
@@ -36,7 +36,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from pathlib import Path
 from checkpoint_samples import ABOUT, checkpoint
-from rlexp.store.checkpoints import clear_replay, discard_after, publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import clear_replay, discard_after, publish_checkpoint
 from rlexp.store.layout import RunPaths
 
 action, paths, step = sys.argv[1], RunPaths(Path(sys.argv[2])), int(sys.argv[3])

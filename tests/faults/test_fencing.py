@@ -19,12 +19,12 @@ from rlexp.app.execution.run_process import GUARD_CHECK_EVERY, RunListener
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint
 from rlexp.records.events import Ending, Event, Failure, Measured, RunEnded
 from rlexp.records.run import RunRecord, State
-from rlexp.store import checkpoint_folders, checkpoints
-from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.checkpoints import checkpoint_files, checkpoint_folders
+from rlexp.store.checkpoints.checkpoint_files import publish_checkpoint
+from rlexp.store.checkpoints.manifest import MANIFEST
 from rlexp.store.files import publish
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.manifest import MANIFEST
 from rlexp.store.runs import new_attempt, read_attempts, read_run, write_run, write_verdict
 
 SPEC = spec()
@@ -172,7 +172,7 @@ def test_who_is_superseded_while_it_writes_a_checkpoint_publishes_none(
         if path.name == MANIFEST:
             attempt(paths, started(2))
 
-    monkeypatch.setattr(checkpoints, "write_file", write)
+    monkeypatch.setattr(checkpoint_files, "write_file", write)
     with closing(JournalWriter(first.folder / "own.jsonl")) as journal:
         listener = RunListener(paths, first, journal)
         assert 0 == exit_code_of_fork(lambda: listener.checkpoint(checkpoint(10)))

@@ -13,9 +13,9 @@ from trainings import RecordingListener
 from rlexp.app.execution.run_process import assemble
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.value_schedule import is_scheduled
+from rlexp.store.checkpoints.shared_experience import read_experience
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.runs import read_experiment, read_run
-from rlexp.store.shared_experience import read_experience
 from rlexp.store.sweeps import read_selection, read_trials
 from rlexp.training.training_run import train
 

@@ -14,8 +14,8 @@ from canaries import Canaries
 from foreign_studies import ForeignStudy, foreign_study, lose
 from in_full import long
 
+from rlexp.store.checkpoints.manifest import Manifest, Sum, decode_manifest
 from rlexp.store.layout import RunPaths
-from rlexp.store.manifest import Manifest, Sum, decode_manifest
 from rlexp.training.learner_state import unpack
 
 LOOKING = (

@@ -17,7 +17,7 @@ from checkpoint_samples import (
 )
 
 from rlexp.errors import RecordError
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     checkpoint_steps,
     clear_replay,
     discard_after,
@@ -25,8 +25,8 @@ from rlexp.store.checkpoints import (
     publish_checkpoint,
     read_checkpoint,
 )
+from rlexp.store.checkpoints.manifest import Chunk, Manifest, Sum
 from rlexp.store.layout import RunPaths
-from rlexp.store.manifest import Chunk, Manifest, Sum
 
 
 @pytest.fixture

@@ -20,9 +20,13 @@ from checkpoint_samples import (
 )
 from in_full import IN_FULL
 
-from rlexp.store.checkpoints import checkpoint_steps, discard_after, publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import (
+    checkpoint_steps,
+    discard_after,
+    publish_checkpoint,
+)
+from rlexp.store.checkpoints.manifest import MANIFEST, _with_sum
 from rlexp.store.layout import RunPaths
-from rlexp.store.manifest import MANIFEST, _with_sum
 
 DEEP = 100_000
 HUGE = 10**30

@@ -17,7 +17,7 @@ from checkpoint_samples import (
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Transitions
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     publish_checkpoint,
     read_checkpoint,
 )

@@ -15,7 +15,7 @@ from in_full import IN_FULL
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, Checkpoint, Transitions
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     KEPT_CHECKPOINTS,
     checkpoint_steps,
     clear_replay,

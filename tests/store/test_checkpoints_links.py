@@ -7,7 +7,11 @@ import pytest
 from checkpoint_samples import ABOUT, checkpoint, only_second, publish_up_to, refusal, usable
 
 from rlexp.errors import RecordError
-from rlexp.store.checkpoints import checkpoint_steps, discard_after, publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import (
+    checkpoint_steps,
+    discard_after,
+    publish_checkpoint,
+)
 from rlexp.store.layout import RunPaths
 
 

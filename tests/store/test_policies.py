@@ -6,8 +6,8 @@ import pytest
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, SavedPolicy
+from rlexp.store.checkpoints.policies import keep_policy, read_policy
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.policies import keep_policy, read_policy
 
 POLICY = SavedPolicy(model=b"parameters", normalisation=b"statistics")
 

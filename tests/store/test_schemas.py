@@ -11,10 +11,10 @@ from samples import configuration, experiment, spec, started
 
 from rlexp.errors import RecordError
 from rlexp.store import schemas
+from rlexp.store.checkpoints.manifest import Manifest, decode_manifest
 from rlexp.store.files import read_json
 from rlexp.store.journal import JournalWriter, read_journal
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.manifest import Manifest, decode_manifest
 from rlexp.store.runs import new_attempt, read_definition, read_spec, write_experiment, write_run
 from rlexp.store.sweeps import StoredTrial, append_trial, read_trials
 

@@ -9,16 +9,16 @@ import pytest
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint, Transitions
-from rlexp.store.checkpoints import clear_replay, publish_checkpoint
-from rlexp.store.inheritance import KeptCopy, find_copy
-from rlexp.store.layout import ExperimentPaths
-from rlexp.store.shared_experience import (
+from rlexp.store.checkpoints.checkpoint_files import clear_replay, publish_checkpoint
+from rlexp.store.checkpoints.inheritance import KeptCopy, find_copy
+from rlexp.store.checkpoints.shared_experience import (
     FOREIGN_END,
     copy_experience,
     find_experience,
     keep_experience,
     read_experience,
 )
+from rlexp.store.layout import ExperimentPaths
 
 
 def model(foreign_end: int) -> bytes:

@@ -38,7 +38,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.divergence import Likeness, first_divergence, likeness
 from rlexp.records.events import Failure
 from rlexp.records.run import RunRecord, State
-from rlexp.store.policies import START_FROM
+from rlexp.store.checkpoints.policies import START_FROM
 from rlexp.store.provenance import usable_cores
 from rlexp.store.runs import read_spec
 from rlexp.text import join_names

@@ -15,9 +15,9 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import canonical
 from rlexp.protocol.spec import RunSpec
-from rlexp.store.checkpoint_folders import checkpoint_folders, read_manifest
+from rlexp.store.checkpoints.checkpoint_folders import checkpoint_folders, read_manifest
+from rlexp.store.checkpoints.manifest import Manifest
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

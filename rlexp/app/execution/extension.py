@@ -22,11 +22,11 @@ from rlexp.protocol.identity import canonical
 from rlexp.protocol.seeds import MAXIMUM_EVALUATIONS
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.records.run import RunRecord, State
+from rlexp.store.checkpoints.inheritance import FIRST, find_copy, inherit, verify_copy
+from rlexp.store.checkpoints.prior_data import copy_prior_data
 from rlexp.store.former_names import find_renamed
-from rlexp.store.inheritance import FIRST, find_copy, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.ledger_writer import LedgerWriter
-from rlexp.store.prior_data import copy_prior_data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,11 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.prior_transitions import AFTER, BEFORE, NEEDED, PriorTransitions
 from rlexp.records.run import State
-from rlexp.store.checkpoints import read_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import read_checkpoint
+from rlexp.store.checkpoints.inheritance import KeptCopy, find_copy
+from rlexp.store.checkpoints.prior_data import keep_prior_data
 from rlexp.store.former_names import find_renamed
-from rlexp.store.inheritance import KeptCopy, find_copy
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.prior_data import keep_prior_data
 from rlexp.store.runs import read_run
 from rlexp.temporary_folders import scratch
 

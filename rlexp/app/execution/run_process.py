@@ -46,24 +46,24 @@ from rlexp.records.events import (
     RunStarted,
     StopRequest,
 )
-from rlexp.store.checkpoint_folders import clear_stale, remove
-from rlexp.store.checkpoints import (
+from rlexp.store.checkpoints.checkpoint_files import (
     checkpoint_steps,
     clear_replay,
     discard_after,
     publish_checkpoint,
     read_checkpoint,
 )
+from rlexp.store.checkpoints.checkpoint_folders import clear_stale, remove
+from rlexp.store.checkpoints.inheritance import FIRST, drop_copy
+from rlexp.store.checkpoints.policies import START_FROM, read_policy
+from rlexp.store.checkpoints.prior_data import read_prior_data
+from rlexp.store.checkpoints.shared_experience import find_experience, read_experience
 from rlexp.store.files import publish_with, read_json, sync
-from rlexp.store.inheritance import FIRST, drop_copy
 from rlexp.store.journal import JournalWriter
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths, cache_folder
 from rlexp.store.locks.fencing import superseded
 from rlexp.store.locks.lease import Lease, hold, holder
-from rlexp.store.policies import START_FROM, read_policy
-from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import STOP_REASON, StoredAttempt, read_attempts, read_spec, read_stop
-from rlexp.store.shared_experience import find_experience, read_experience
 from rlexp.store.system_metrics import append_measurement
 from rlexp.training.acting.callbacks import fits_shortcuts
 from rlexp.training.parts import Training, use_threads

@@ -17,9 +17,9 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.protocol.value_schedule import is_scheduled, settings_at_stage
 from rlexp.records.checkpoint import SavedPolicy
 from rlexp.records.run import State
+from rlexp.store.checkpoints.policies import START_FROM, final_policy, keep_policy
 from rlexp.store.former_names import find_renamed
 from rlexp.store.layout import ExperimentPaths, RunPaths
-from rlexp.store.policies import START_FROM, final_policy, keep_policy
 from rlexp.store.runs import read_run
 
 KEY = f"algorithm.{START_FROM}"

@@ -8,8 +8,8 @@ from rlexp.app.reproduction.original import Original, read_original
 from rlexp.errors import RecordError
 from rlexp.protocol.spec import Parent
 from rlexp.records.run import State
+from rlexp.store.checkpoints.inheritance import FIRST, find_copy, find_run, inherit, verify_copy
 from rlexp.store.former_names import find_renamed
-from rlexp.store.inheritance import FIRST, find_copy, find_run, inherit, verify_copy
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.runs import read_run

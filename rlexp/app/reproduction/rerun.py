@@ -28,12 +28,12 @@ from rlexp.protocol.budget import OPERATIONAL
 from rlexp.protocol.experiment import Experiment, Extension
 from rlexp.protocol.seeds import Phase, SeedPlan
 from rlexp.protocol.shared_experience import EXPERIENCE
+from rlexp.store.checkpoints.policies import START_FROM, copy_policy
+from rlexp.store.checkpoints.prior_data import copy_prior_data
+from rlexp.store.checkpoints.shared_experience import copy_experience
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.locks.lease import hold
-from rlexp.store.policies import START_FROM, copy_policy
-from rlexp.store.prior_data import copy_prior_data
 from rlexp.store.runs import write_experiment
-from rlexp.store.shared_experience import copy_experience
 
 
 def run_again(

@@ -17,10 +17,10 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import Parent, RunSpec
 from rlexp.protocol.value_schedule import up_to
 from rlexp.records.run import RunRecord, State
-from rlexp.store.checkpoints import clear_replay
-from rlexp.store.inheritance import find_copy, inherit, verify_copy
+from rlexp.store.checkpoints.checkpoint_files import clear_replay
+from rlexp.store.checkpoints.inheritance import find_copy, inherit, verify_copy
+from rlexp.store.checkpoints.shared_experience import keep_experience
 from rlexp.store.layout import ExperimentPaths
-from rlexp.store.shared_experience import keep_experience
 
 
 @dataclass(slots=True)

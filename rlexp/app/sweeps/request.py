@@ -52,8 +52,8 @@ from rlexp.protocol.sweep import LOWEST_SCORE, OBJECTIVES, RECORDED_OBJECTIVES, 
 from rlexp.protocol.value_schedule import EarlierValues, with_earlier
 from rlexp.records.run import RunRecord
 from rlexp.records.selection import Selection
+from rlexp.store.checkpoints.policies import START_FROM
 from rlexp.store.layout import ExperimentPaths, check_name
-from rlexp.store.policies import START_FROM
 from rlexp.store.runs import read_experiment
 from rlexp.store.sweeps import (
     StoredTrial,

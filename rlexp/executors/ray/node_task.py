@@ -23,8 +23,8 @@ from typing import Any, Self
 from rlexp.executors.ray.messages import Message, Piece, pack, read_below, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.events import RunEnded
-from rlexp.store.checkpoint_folders import step_of_folder
-from rlexp.store.manifest import MANIFEST, is_chunk
+from rlexp.store.checkpoints.checkpoint_folders import step_of_folder
+from rlexp.store.checkpoints.manifest import MANIFEST, is_chunk
 from rlexp.temporary_folders import scratch
 
 JOURNAL, PROGRESS = "events.jsonl", "progress.bin"

@@ -15,7 +15,7 @@ from rlexp.errors import RecordError
 from rlexp.executors.ray.messages import Piece, unpack, write_below
 from rlexp.records.checkpoint import MODEL, NORMALISATION
 from rlexp.records.run import State
-from rlexp.store.checkpoint_folders import (
+from rlexp.store.checkpoints.checkpoint_folders import (
     entries,
     hidden,
     make_folder,
@@ -25,10 +25,10 @@ from rlexp.store.checkpoint_folders import (
     step_of_folder,
     write_file,
 )
+from rlexp.store.checkpoints.inheritance import drop_copy
+from rlexp.store.checkpoints.manifest import MANIFEST, Sum, decode_manifest, is_chunk
 from rlexp.store.files import publish_json, read_json, refuse_link, sync
-from rlexp.store.inheritance import drop_copy
 from rlexp.store.layout import NUMBER, AttemptPaths, RunPaths
-from rlexp.store.manifest import MANIFEST, Sum, decode_manifest, is_chunk
 from rlexp.store.runs import read_run
 
 MARK = ".job"

@@ -22,9 +22,9 @@ from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Ending
+from rlexp.store.checkpoints.inheritance import FIRST, find_copy, inherit
 from rlexp.store.files import read_json
 from rlexp.store.former_names import find_renamed
-from rlexp.store.inheritance import FIRST, find_copy, inherit
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.runs import read_definition, read_run, read_spec, write_experiment
 

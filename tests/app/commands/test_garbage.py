@@ -17,8 +17,8 @@ from rlexp.protocol.seeds import Phase
 from rlexp.protocol.sweep import Sweep, SweepPlan
 from rlexp.records.events import Ending
 from rlexp.records.selection import Finalist, Selection
-from rlexp.store.checkpoints import is_resumable
-from rlexp.store.inheritance import find_copy, inherit
+from rlexp.store.checkpoints.checkpoint_files import is_resumable
+from rlexp.store.checkpoints.inheritance import find_copy, inherit
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.locks.lease import hold
 from rlexp.store.runs import read_definition, read_spec, write_experiment

@@ -30,8 +30,8 @@ from rlexp.app.workspace import Workspace
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.prior_transitions import PriorTransitions
+from rlexp.store.checkpoints.prior_data import read_prior_data
 from rlexp.store.layout import Layout
-from rlexp.store.prior_data import read_prior_data
 from rlexp.store.runs import write_experiment
 from rlexp.training import learner_state
 

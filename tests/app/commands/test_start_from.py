@@ -22,8 +22,8 @@ from rlexp.app.execution.starting_policy import (
 )
 from rlexp.errors import ConfigError, RecordError, RlexpError
 from rlexp.records.run import RunRecord, State
+from rlexp.store.checkpoints.policies import read_policy
 from rlexp.store.layout import RunPaths
-from rlexp.store.policies import read_policy
 from rlexp.store.runs import new_attempt, read_run, write_experiment, write_run
 from rlexp.training.starting_policy import begin_with, check_fit
 from rlexp.training.vectorise import running_statistics

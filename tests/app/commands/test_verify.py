@@ -21,7 +21,7 @@ from stored_runs import completed, evaluated, stored
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.ledger import SealedAttempt
-from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import publish_checkpoint
 from rlexp.store.layout import Layout
 from rlexp.store.ledger_writer import LedgerWriter
 from rlexp.store.locks.lease import hold

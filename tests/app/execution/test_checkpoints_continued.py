@@ -28,7 +28,7 @@ from rlexp.protocol.spec import RunSpec
 from rlexp.records.checkpoint import Checkpoint
 from rlexp.records.events import Continued, Ending, Event, RunEnded, RunStarted
 from rlexp.records.run import RunRecord
-from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import publish_checkpoint
 from rlexp.store.layout import ExperimentPaths
 
 quick = pytest.fixture(autouse=True)(quick_parts)

@@ -17,7 +17,7 @@ from rlexp.app.execution.software_versions import collect_versions
 from rlexp.cli.train.sweep import execute as sweep
 from rlexp.engine.sweep_source import SweepStage
 from rlexp.records.checkpoint import Checkpoint
-from rlexp.store.checkpoints import publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import publish_checkpoint
 from rlexp.store.runs import write_run
 
 quick = pytest.fixture(autouse=True)(quick_parts)

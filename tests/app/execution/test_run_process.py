@@ -13,7 +13,7 @@ from samples import ended, started
 from rlexp.app.execution.run_process import RunListener, execute
 from rlexp.records.checkpoint import MODEL, STATE, Checkpoint, Transitions
 from rlexp.records.events import Ending, Failure, Refused, RunEnded
-from rlexp.store.checkpoints import checkpoint_steps, publish_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import checkpoint_steps, publish_checkpoint
 from rlexp.store.journal import JournalWriter
 from rlexp.store.runs import new_attempt, read_attempts, read_spec, write_verdict
 

@@ -14,7 +14,7 @@ from rlexp.app.sweeps.continuation import RunStates, obstacle
 from rlexp.app.workspace import Workspace
 from rlexp.protocol.experiment import Configuration
 from rlexp.records.run import RunRecord, State
-from rlexp.store.inheritance import find_copy
+from rlexp.store.checkpoints.inheritance import find_copy
 from rlexp.store.layout import ExperimentPaths, Layout
 from rlexp.store.runs import read_experiment, read_run
 

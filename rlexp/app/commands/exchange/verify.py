@@ -19,7 +19,7 @@ from rlexp.records.integrity import SHORT, IntegrityFinding, RecordKind
 from rlexp.records.look import LookRegister
 from rlexp.records.registration import ProtocolRegister, RegisteredExperiment, Registration
 from rlexp.records.run import State
-from rlexp.store.checkpoints import checkpoint_steps, read_checkpoint
+from rlexp.store.checkpoints.checkpoint_files import checkpoint_steps, read_checkpoint
 from rlexp.store.layout import ExperimentPaths
 from rlexp.store.registers.looks import read_looks
 from rlexp.store.registers.protocols import read_protocols

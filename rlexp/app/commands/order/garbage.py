@@ -14,7 +14,7 @@ from rlexp.errors import RecordError, RlexpError
 from rlexp.protocol.seeds import Phase
 from rlexp.records.checkpoint import STATE
 from rlexp.records.run import State
-from rlexp.store.checkpoints import clear_replay, clear_states
+from rlexp.store.checkpoints.checkpoint_files import clear_replay, clear_states
 from rlexp.store.layout import ExperimentPaths, Layout, RunPaths
 from rlexp.store.locks.lease import hold, holder, is_held
 from rlexp.store.runs import folder_size, read_definition, read_experiment

@@ -17,7 +17,7 @@ from typing import Any
 
 from rlexp.errors import RecordError
 from rlexp.records.checkpoint import STATE, Checkpoint, SavedCheckpoint, Transitions
-from rlexp.store.checkpoint_folders import (
+from rlexp.store.checkpoints.checkpoint_folders import (
     checkpoint_folders,
     complete_checkpoints,
     entries,
@@ -33,9 +33,7 @@ from rlexp.store.checkpoint_folders import (
     step_of_folder,
     write_file,
 )
-from rlexp.store.files import sync
-from rlexp.store.layout import RunPaths
-from rlexp.store.manifest import (
+from rlexp.store.checkpoints.manifest import (
     MANIFEST,
     Chunk,
     Manifest,
@@ -44,6 +42,8 @@ from rlexp.store.manifest import (
     decode_manifest,
     is_chunk,
 )
+from rlexp.store.files import sync
+from rlexp.store.layout import RunPaths
 
 
 def publish_transitions(paths: RunPaths, checkpoint: Checkpoint) -> tuple[tuple[Chunk, ...], int]:

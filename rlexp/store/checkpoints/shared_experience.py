@@ -14,7 +14,7 @@ from typing import Any
 from rlexp.errors import RecordError
 from rlexp.protocol.identity import digest as digest_of
 from rlexp.records.checkpoint import MODEL, Transitions
-from rlexp.store.checkpoint_folders import (
+from rlexp.store.checkpoints.checkpoint_folders import (
     clear_stale,
     entries,
     hidden,
@@ -22,10 +22,10 @@ from rlexp.store.checkpoint_folders import (
     make_folder,
     read_summed,
 )
+from rlexp.store.checkpoints.inheritance import KeptCopy
+from rlexp.store.checkpoints.manifest import Chunk, Sum
 from rlexp.store.files import json_bytes, parse_json, publish, read_file, sync
-from rlexp.store.inheritance import KeptCopy
 from rlexp.store.layout import ExperimentPaths, check_digest
-from rlexp.store.manifest import Chunk, Sum
 from rlexp.store.schemas import EXPERIENCE
 
 SOURCES = "sources.json"

@@ -11,9 +11,9 @@ from stat import S_ISREG
 from uuid import uuid4
 
 from rlexp.errors import RecordError
+from rlexp.store.checkpoints.manifest import MANIFEST, Manifest, Sum, decode_manifest
 from rlexp.store.files import sync
 from rlexp.store.layout import RunPaths
-from rlexp.store.manifest import MANIFEST, Manifest, Sum, decode_manifest
 
 _CHECKPOINT = re.compile(
     r"(?P<new>0|[1-9][0-9]{0,17})|\.(?P<old>0|[1-9][0-9]{0,17})\.old", re.ASCII

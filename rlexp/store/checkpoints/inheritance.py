@@ -23,7 +23,8 @@ from rlexp.records.events import (
     RunStarted,
 )
 from rlexp.records.run import RunRecord
-from rlexp.store.checkpoint_folders import (
+from rlexp.store.checkpoints.checkpoint_files import read_checkpoint
+from rlexp.store.checkpoints.checkpoint_folders import (
     clear_stale,
     complete_checkpoints,
     entries,
@@ -32,11 +33,10 @@ from rlexp.store.checkpoint_folders import (
     make_folder,
     remove,
 )
-from rlexp.store.checkpoints import read_checkpoint
+from rlexp.store.checkpoints.manifest import MANIFEST, Manifest
 from rlexp.store.files import sync
 from rlexp.store.journal import write_journal
 from rlexp.store.layout import AttemptPaths, ExperimentPaths, RunPaths
-from rlexp.store.manifest import MANIFEST, Manifest
 from rlexp.store.runs import read_run, write_run
 
 FIRST = 1
