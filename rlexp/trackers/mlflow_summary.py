@@ -1,11 +1,13 @@
 """The current results of an experiment, written to the MLflow runs of its groups.
 
-They include the views of MLflow's page (3.17), in the form that its button "Share view" stores.
+They include a note with the answer, the numbers and the report, as Markdown, and the views of MLflow's page (3.17),
+in the form that its button "Share view" stores.
 """
 
 import json
 import math
 import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from rlexp.errors import TrackerRefused
+from rlexp.metrics.estimate_text import with_ends
+from rlexp.text import format_count
 from rlexp.trackers import (
     ExperimentSummary,
     TrackedAggregate,
     TrackedExperiment,
+    TrackedPhase,
     TrackedWinner,
 )
 from rlexp.trackers.mlflow_bookkeeping import bookkeeping_tag
 from rlexp.trackers.mlflow_limits import MetricValue, batches, legal_key, tags_of
-from rlexp.trackers.mlflow_note import NOTE, PAGE, escaped, note_of, sources
 from rlexp.trackers.mlflow_service import MLflowRun, Service
 from rlexp.trackers.mlflow_uri import CURVES_KEY, VIEW_KEY
 
@@ -58,6 +62,9 @@ SHARED_VIEW = "mlflow.sharedViewState."
 """The beginning of the tag of an experiment that holds a view; its key follows."""
 END_OF_NOTE = re.compile(r"Records: `runs/[^`]*`\.\Z")
 """How every note of rlexp ends. One that ends otherwise was written by a user."""
+NOTE = "mlflow.note.content"
+PAGE = "report.html"
+"""The page of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,3 +395,80 @@ def note_tag(present: Mapping[str, str], note: str) -> dict[str, str]:
     """
     written = present.get(NOTE, "")
     return {NOTE: note} if not written or END_OF_NOTE.search(written) else {}
+
+
+def note_of(
+    experiment: TrackedExperiment,
+    summary: ExperimentSummary,
+    aggregates: Sequence[TrackedAggregate],
+    page: str | None,
+) -> str:
+    """The note of a label or of a sweep.
+
+    Args:
+        experiment: The experiment.
+        summary: Its current results.
+        aggregates: The aggregates of the label, or of the sweep's winner.
+        page: The address of the report's page; None where no page was uploaded.
+    """
+    # MLflow folds a long note after a few lines: the answer and the report come first.
+    first = [*_answer(summary), sources(experiment, page)]
+    numbers = [*_winner(experiment, summary), *map(_aggregate, aggregates)]
+    return "\n\n".join([*first, *numbers])
+
+
+def _answer(summary: ExperimentSummary) -> Iterator[str]:
+    if summary.answer is not None:
+        yield escaped(summary.answer.in_words)
+
+
+def _winner(experiment: TrackedExperiment, summary: ExperimentSummary) -> Iterator[str]:
+    """The winner of a sweep, with its mean score in each phase."""
+    if not experiment.is_sweep:
+        return
+    if summary.winner is None:
+        yield "The sweep has no winner yet."
+        return
+    yield f"The winner is trial {summary.winner.trial}. It was chosen by its selection runs."
+    if summary.answer is None or not summary.answer.phases:
+        return
+    rows = ["| phase | mean score of the winner | runs |", "|---|---|---|"]
+    yield "\n".join([*rows, *map(_row, summary.answer.phases)])
+    gap = escaped(summary.answer.optimism_text)
+    yield f"{f'Optimism of tuning: {gap}. ' if gap else ''}Only test scores are results."
+
+
+def _row(phase: TrackedPhase) -> str:
+    mean = "—" if phase.mean is None else escaped(with_ends(phase.mean, phase.mean.digits))
+    n = 0 if phase.mean is None else phase.mean.n
+    return f"| {phase.phase} | {mean} | {n} of {phase.planned} |"
+
+
+def _aggregate(aggregate: TrackedAggregate) -> str:
+    """The aggregate of a label on a task, with the runs that have no score."""
+    absent = {"failed": aggregate.failed, "missing": aggregate.missing}
+    states = "".join(f", {count} {name}" for name, count in absent.items() if count)
+    runs = f"{aggregate.n} of {format_count(aggregate.planned, f'{aggregate.phase} run')}"
+    label, task = escaped(aggregate.label), escaped(aggregate.task)
+    return f"{label} on {task}: {escaped(aggregate.in_words)}. Scored: {runs}{states}."
+
+
+def sources(experiment: TrackedExperiment, page: str | None) -> str:
+    """Where the report and the records are.
+
+    Args:
+        experiment: The experiment.
+        page: The address of the report's page; None where no page was uploaded.
+    """
+    records = f"Records: `runs/{experiment.name}`."
+    if page is not None:
+        return f"Report: [{PAGE}]({page}). {records}"
+    command = shlex.join(["rlexp", "report", experiment.name])
+    return f"No report page is attached. To write one: `{command}`. {records}"
+
+
+def escaped(text: str) -> str:
+    """A text whose characters have no meaning in Markdown."""
+    for character in "\\`*_[]<>|#":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())

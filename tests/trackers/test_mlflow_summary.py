@@ -31,7 +31,7 @@ from rlexp.trackers import (
     TrackedRun,
     TrackedWinner,
 )
-from rlexp.trackers.mlflow_note import NOTE
+from rlexp.trackers.mlflow_summary import NOTE
 from rlexp.trackers.mlflow_uri import run_list_page
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'

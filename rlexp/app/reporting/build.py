@@ -24,8 +24,7 @@ from rlexp.records.metric_definition import CLASS, definition_of_metric
 from rlexp.records.registration import DECIDING
 from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
-from rlexp.reports.analysis.report_context import ReportContext, ReportSettings
-from rlexp.reports.analysis.result_memory import ResultMemory
+from rlexp.reports.analysis.report_context import ReportContext, ReportSettings, ResultMemory
 from rlexp.reports.analysis.scale import in_units_of_scores
 from rlexp.reports.analysis.summary_card import summary_card, uncompared_card
 from rlexp.reports.drawing.blocks import (

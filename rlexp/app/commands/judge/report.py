@@ -42,7 +42,7 @@ from rlexp.config.report_settings import ReportParts, read_report
 from rlexp.errors import ConfigError, RecordError
 from rlexp.records.look import CountedLooks
 from rlexp.reports.analysis.answer import Answer
-from rlexp.reports.analysis.result_memory import ResultMemory
+from rlexp.reports.analysis.report_context import ResultMemory
 from rlexp.reports.drawing.blocks import Callout, ReportDocument, Tone
 from rlexp.reports.evidence.runs import Evidence
 from rlexp.store.file_systems import is_shared
