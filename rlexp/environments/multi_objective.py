@@ -77,7 +77,7 @@ class MultiObjectiveTask(RegisteredTask):
         Raises:
             ConfigError: It cannot be made, or the number of weights is not that of objectives.
         """
-        from rlexp.environments.scalarised import Scalarised
+        from rlexp.environments.measures import Scalarised
 
         environment = RegisteredTask.bare(self, render)
         space = getattr(environment.unwrapped, "reward_space", None)

@@ -25,8 +25,7 @@ from rlexp.app.execution.request import (
 )
 from rlexp.app.execution.scripts.external import keep_files
 from rlexp.app.sweeps.continuation import RunStates
-from rlexp.app.sweeps.earlier import read_earlier
-from rlexp.app.sweeps.merging import with_plan
+from rlexp.app.sweeps.merging import read_earlier, with_plan
 from rlexp.app.sweeps.populations import best_schedule, check_population
 from rlexp.app.sweeps.suggestion_time import SuggestionTime, TimedSuggester
 from rlexp.app.sweeps.tasks import RequestedTask, read_tasks, scales_of

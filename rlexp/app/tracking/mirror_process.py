@@ -18,9 +18,8 @@ from typing import Any
 
 from rlexp.app.reading.experiment_scan import READ_ERRORS
 from rlexp.app.reading.headline_aggregate import HeadlineAggregate, read_headline_aggregate
-from rlexp.app.tracking.group_starts import GroupStarts
 from rlexp.app.tracking.mirror_client import destination_of
-from rlexp.app.tracking.run_labels import RunLabels
+from rlexp.app.tracking.run_labels import GroupStarts, RunLabels
 from rlexp.app.tracking.tracked_records import (
     AnswerReader,
     RunJournalReader,

@@ -1,11 +1,13 @@
-"""The label, task and trial of each run, as far as they are on disk now.
+"""The label, task and trial of each run, and the start of each group, as far as they are on disk now.
 
 A sweep decides during its search which configurations it runs. A tracker may therefore hear of a
 run before the disk tells the label of the run. `RunLabels` reads the folder again for each run
 that it does not know, and gives each description a digest. The digest is stored with the position
-of the run, so that a later push finds the runs that were described otherwise.
+of the run, so that a later push finds the runs that were described otherwise. A group has started
+when the first of its runs has.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,9 +17,12 @@ from rlexp.protocol.experiment import Experiment
 from rlexp.protocol.identity import digest, short_name
 from rlexp.protocol.seeds import Phase
 from rlexp.protocol.spec import RunSpec
+from rlexp.records.events import RunStarted
 from rlexp.store.annotations import Annotations, read_readable_annotations
-from rlexp.store.layout import ExperimentPaths
-from rlexp.store.runs import read_experiment
+from rlexp.store.files import open_file
+from rlexp.store.journal import events_of
+from rlexp.store.layout import ExperimentPaths, RunPaths
+from rlexp.store.runs import read_experiment, read_spec
 from rlexp.store.sweeps import read_trials
 
 DIGITS = 16
@@ -109,3 +114,48 @@ def _labels(experiment: Experiment) -> dict[tuple[Phase, str], tuple[str, str]]:
             for fingerprint in experiment.fingerprints(configuration, phase):
                 labels.setdefault((phase, fingerprint), label)
     return labels
+
+
+@dataclass(slots=True)
+class GroupStarts:
+    """Finds the first start of a group's runs; reads the folder again for a new group only.
+
+    Attributes:
+        paths: The experiment.
+        group_of: The group of a run.
+    """
+
+    paths: ExperimentPaths
+    group_of: Callable[[RunSpec], str]
+    _starts: dict[str, float] = field(default_factory=dict)
+
+    def of(self, group: str, started: float) -> float:
+        """The start of a group's first run, in seconds since 1970.
+
+        Args:
+            group: The group.
+            started: The start of one of its runs; it is the answer if no run is earlier.
+        """
+        if group not in self._starts:
+            self._read()
+        return self._starts.setdefault(group, started)
+
+    def _read(self) -> None:
+        for run in self.paths.runs():
+            try:
+                start = _first_start(run)
+                group = None if start is None else self.group_of(read_spec(run))
+            except (RlexpError, *READ_ERRORS):
+                continue
+            if start is not None and group is not None:
+                self._starts[group] = min(start, self._starts.get(group, start))
+
+
+def _first_start(run: RunPaths) -> float | None:
+    """The start of a run's first attempt, without reading the rest of its journal."""
+    attempts = run.attempts()
+    if not attempts:
+        return None
+    with open_file(attempts[0].journal) as file:
+        first = list(events_of([file.readline()]))
+    return first[0].time if first and isinstance(first[0], RunStarted) else None

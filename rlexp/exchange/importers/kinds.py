@@ -10,8 +10,7 @@ from rlexp.errors import ConfigError, did_you_mean
 from rlexp.exchange.importers.csv_table import column_names
 from rlexp.exchange.importers.imported_study import ImportedStudy, ImportOptions
 from rlexp.exchange.importers.imported_sweep import ImportedSweep
-from rlexp.exchange.importers.rl_zoo import Parse
-from rlexp.exchange.importers.sources import SourceFile
+from rlexp.exchange.importers.sources import Parse, SourceFile
 
 AUTO = "auto"
 """Used instead of a kind: the only kind that fits."""

@@ -1,9 +1,9 @@
 """Importer of rl-baselines3-zoo's log folders `ALGO/ENV_N/`, including their configuration."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from rlexp.errors import ConfigError
@@ -24,7 +24,7 @@ from rlexp.exchange.importers.parse_values import (
     parse_whole_number,
     shortened_repr,
 )
-from rlexp.exchange.importers.sources import LoadedFile, SourceFile, unused_files
+from rlexp.exchange.importers.sources import LoadedFile, Parse, SourceFile, unused_files
 
 FOLDER = re.compile(r"(?P<task>.+)_(?P<number>\d+)", re.ASCII)
 """The zoo's names of run folders."""
@@ -32,9 +32,6 @@ SAMPLED = re.compile(r"NoFrameskip|^ALE[/-]|MiniGrid")
 """Tasks on which the zoo evaluates with sampled actions."""
 OF_NO_CONFIGURATION = ("n_timesteps",)
 """Settings that belong to the budget."""
-
-Parse = Callable[[Path], Any]
-"""Reads a yaml file into JSON values without creating objects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from rlexp.exchange.importers.imported_study import malformed_error
 
 LARGEST = 1 << 28
 """Bytes of the largest file that is read."""
+Parse = Callable[[Path], Any]
+"""Reads a yaml file into JSON values without creating objects."""
 _DIGITS = re.compile(r"([0-9]+)")
 
 

@@ -6,7 +6,7 @@ import pytest
 from quick_parts import quick_parts
 from samples import spec
 
-from rlexp.app.tracking.group_starts import GroupStarts
+from rlexp.app.tracking.run_labels import GroupStarts
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import RunStarted
 from rlexp.store.journal import JournalWriter
