@@ -188,7 +188,7 @@ def _check_earlier(name: str, experiment: Experiment, request: SweepRequest) -> 
     if sweep is None:
         raise ConfigError(
             f"{WARM_START}: {name} is not a sweep: its configurations can be tried first with "
-            "sweep.enqueue=[{WARM_START: VALUE}]",
+            "sweep.enqueue=[{KEY: VALUE}]",
             key=WARM_START,
         )
     earlier, now = set(sweep.space.keys), set(request.space.keys)
