@@ -89,7 +89,7 @@ class AskedSettings(dict[str, Any]):
     __hash__ = None
 
     def keys(self) -> Any:
-        """All names. All of them then count as read, because what the caller does is not seen."""
+        """All names, which are then all marked as read: the use that the caller makes of them is unknown."""
         return self._all().keys()
 
     def values(self) -> Any:

@@ -13,6 +13,10 @@ ROOT_BITS = 109
 """Bits of a fraction whose root has two bits more than a float."""
 OF_EVALUATIONS = ("mean_reward", "std_reward", "mean_ep_length")
 """Values of every evaluation, by the names of stable-baselines3."""
+OFFLINE_PREFIX = "offline/"
+"""Beginning of the names of metrics of the offline stage."""
+OFFLINE_STEPS = f"{OFFLINE_PREFIX}gradient_steps"
+"""The metric with the gradient steps of the offline stage so far."""
 
 
 def logged_values(event: Measured | Evaluated) -> Iterator[tuple[str, float]]:

@@ -1,12 +1,13 @@
 """Registrations: studies that were sealed before their runs, with the root of their test seeds.
 
 The root is derived from the hash of the study and from a nonce that others made public. Nobody can
-know these test seeds before both exist.
+know these test seeds before both exist. A study also seals what defines its metrics.
 """
 
+import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Self
@@ -28,6 +29,10 @@ PURPOSE = "root of test seeds"
 """A part of what is hashed, so that no other hash of the same values is this root."""
 DIGITS = 12
 """Hexadecimal digits of a root: 48 bits, which every JSON reader keeps exactly."""
+METRIC_CLASS = "_target_"
+"""The key of the class, as in `conf/metric`."""
+CUT = "cut"
+"""A field that is no part of a definition: the setting `iqm` of reports gives it its value."""
 
 
 def root_of_test_seeds(study: str, nonce: str) -> int:
@@ -303,3 +308,19 @@ class RegisteredExperiments:
 
     experiments: tuple[RegisteredExperiment, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+def definition_of_metric(metric: object) -> dict[str, Any]:
+    """The class of a metric as `_target_`, and the values of its fields.
+
+    Two metrics with the same definition compute the same number. The code of the class is no part of it.
+    """
+    kind = type(metric)
+    if is_dataclass(metric):
+        values = {field.name: getattr(metric, field.name) for field in fields(metric)}
+    else:
+        values = dict(getattr(metric, "__dict__", {}))
+    values.pop(CUT, None)
+    # What was read from a register is JSON: tuples became lists there, for example.
+    arguments: dict[str, Any] = json.loads(json.dumps(values, default=repr, sort_keys=True))
+    return {METRIC_CLASS: f"{kind.__module__}.{kind.__qualname__}", **arguments}

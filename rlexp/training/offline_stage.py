@@ -12,7 +12,7 @@ from stable_baselines3.common.utils import polyak_update
 
 from rlexp.datasets.recorded import Episode
 from rlexp.errors import ConfigError
-from rlexp.records.offline_stage import PREFIX, STEPS_LOGGED
+from rlexp.records.logged_values import OFFLINE_PREFIX, OFFLINE_STEPS
 from rlexp.records.prior_transitions import AFTER, BEFORE, PriorTransitions
 
 CHUNK = 50
@@ -113,7 +113,7 @@ class OfflineStage:
                 _gradient_steps(learner, count, done)
             setattr(learner, DONE, done + count)
             if (done + count) // each > done // each or done + count == self.steps:
-                report({STEPS_LOGGED: float(done + count), **_losses(learner)})
+                report({OFFLINE_STEPS: float(done + count), **_losses(learner)})
             between(done + count)
         self._buffer = None
 
@@ -187,7 +187,7 @@ def _losses(learner: Any) -> dict[str, float]:
     """What the learner has logged, under names of this stage."""
     logged = learner.logger.name_to_value
     return {
-        f"{PREFIX}{name.rpartition('/')[2]}": float(value)
+        f"{OFFLINE_PREFIX}{name.rpartition('/')[2]}": float(value)
         for name, value in logged.items()
         if name.startswith("train/") and np.ndim(value) == 0 and name != "train/n_updates"
     }

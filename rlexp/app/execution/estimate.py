@@ -23,7 +23,7 @@ from rlexp.app.execution.software_versions import collect_versions
 from rlexp.protocol.identity import canonical, digest
 from rlexp.protocol.seeds import EVALUATION_ENVIRONMENTS
 from rlexp.protocol.spec import RunSpec
-from rlexp.records.offline_stage import STEPS_LOGGED
+from rlexp.records.logged_values import OFFLINE_STEPS
 from rlexp.records.run import RunRecord, State
 from rlexp.store.files import publish
 from rlexp.store.layout import cache_folder
@@ -421,9 +421,9 @@ def rates_of_run(record: RunRecord, size: int) -> Rates | None:
 def _gradient_seconds(record: RunRecord) -> float:
     """Seconds of one gradient step of the offline stage; 0 without events that show it."""
     reports = [
-        (event.time, event.metrics[STEPS_LOGGED])
+        (event.time, event.metrics[OFFLINE_STEPS])
         for event in record.measurements
-        if STEPS_LOGGED in event.metrics
+        if OFFLINE_STEPS in event.metrics
     ]
     if len(reports) < 2:
         return 0.0

@@ -20,8 +20,7 @@ from rlexp.config.validate import validate_settings
 from rlexp.errors import ConfigError, RlexpError
 from rlexp.metrics.estimate import KeptIntervals
 from rlexp.protocol.seeds import Phase
-from rlexp.records.metric_definition import CLASS, definition_of_metric
-from rlexp.records.registration import DECIDING
+from rlexp.records.registration import DECIDING, METRIC_CLASS, definition_of_metric
 from rlexp.records.run import State
 from rlexp.reports.analysis.answer import FEW_LABELS
 from rlexp.reports.analysis.report_context import ReportContext, ReportSettings, ResultMemory
@@ -354,7 +353,7 @@ def _sealed_metric(
     chosen = any(f"{key}.".startswith(f"metric.{name}.") for key in parts.chosen)
     # A class that is no dataclass names no fields, by which its values could be set and checked.
     fixed = chosen or not is_dataclass(metric)
-    if fixed or sealed is None or sealed == used or sealed.get(CLASS) != used[CLASS]:
+    if fixed or sealed is None or sealed == used or sealed.get(METRIC_CLASS) != used[METRIC_CLASS]:
         return metric
-    values = {key: value for key, value in sealed.items() if key != CLASS}
+    values = {key: value for key, value in sealed.items() if key != METRIC_CLASS}
     return validate_settings(type(metric), values, f"metric.{name}.")

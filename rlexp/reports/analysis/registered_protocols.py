@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from rlexp.records.deviations import changed_value, setting_text
 from rlexp.records.integrity import SHORT
-from rlexp.records.metric_definition import definition_of_metric
-from rlexp.records.registration import DECIDING, RegisteredExperiment
+from rlexp.records.registration import DECIDING, RegisteredExperiment, definition_of_metric
 from rlexp.reports.analysis.report_context import ReportContext
 from rlexp.reports.drawing.blocks import Block, Callout, ProtocolCheck, Table, TableColumn, Tone
 from rlexp.text import format_count

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlexp.records.offline_stage import PREFIX
+from rlexp.records.logged_values import OFFLINE_PREFIX
 from rlexp.reports.analysis.curve_figures import (
     curve_figure,
     most_points,
@@ -55,7 +55,7 @@ class MeasurementsSection:
         blocks: list[Block] = [Text(text=ABOUT), *figures]
         if constant:
             blocks.append(Text(text=f"Constant in every run: {', '.join(constant)}."))
-        offline = [name for name in once if name.startswith(PREFIX)]
+        offline = [name for name in once if name.startswith(OFFLINE_PREFIX)]
         if offline:
             blocks.append(
                 Text(text=f"Logged before the first environment step: {', '.join(offline)}.")

@@ -29,7 +29,7 @@ from rlexp.app.execution.estimate import (
 from rlexp.app.execution.machine_load import MachineLoad
 from rlexp.protocol.spec import RunSpec
 from rlexp.records.events import Event, Measured
-from rlexp.records.offline_stage import STEPS_LOGGED
+from rlexp.records.logged_values import OFFLINE_STEPS
 from rlexp.records.run import RunRecord
 
 
@@ -207,7 +207,7 @@ def test_a_finished_run_says_what_a_gradient_step_on_data_costs() -> None:
     journal: list[Event] = [
         started(),
         *(
-            Measured(time=begin + 5 + 2 * count, step=0, metrics={STEPS_LOGGED: float(count)})
+            Measured(time=begin + 5 + 2 * count, step=0, metrics={OFFLINE_STEPS: float(count)})
             for count in (10, 30, 50)
         ),
         Measured(time=begin + 120, step=10, metrics={}),

@@ -23,7 +23,6 @@ from rlexp.config.study_file import (
 )
 from rlexp.errors import ConfigError, RecordError
 from rlexp.protocol.seeds import Phase
-from rlexp.records.metric_definition import definition_of_metric
 from rlexp.records.registration import (
     DECIDING,
     METRIC_DEFINITIONS,
@@ -32,6 +31,7 @@ from rlexp.records.registration import (
     RegisteredExperiment,
     Registration,
     SealedStudy,
+    definition_of_metric,
 )
 from rlexp.store.layout import check_name
 from rlexp.store.registers.looks import read_looks
