@@ -15,8 +15,8 @@ from comparison_cases import (
 )
 from in_full import IN_FULL
 
-from rlexp.stats import pairwise_family
 from rlexp.stats.aggregate import Negative, Statistic, interquartile_mean, mean
+from rlexp.stats.pairs import pairwise_family
 from rlexp.stats.pairs.difference import estimate_metric_difference, spreads_differ
 from rlexp.stats.pairs.pairwise_family import Family, FamilyMember, Verdict, decide, holm
 from rlexp.stats.pairs.permutation import permutation_distribution

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from in_full import IN_FULL
 from numpy.typing import ArrayLike
 
-from rlexp.stats import permutation
 from rlexp.stats.aggregate import Statistic, interquartile_mean, mean, median
+from rlexp.stats.pairs import permutation
 from rlexp.stats.pairs.pairwise_family import decide
 from rlexp.stats.pairs.permutation import (
     EXACT_RELABELLINGS,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlexp.stats import test_inversion
 from rlexp.stats.aggregate import Aggregate, Negative, Statistic
+from rlexp.stats.pairs import test_inversion
 from rlexp.stats.pairs.permutation import permutation_distribution
 from rlexp.stats.pairs.ranked_relabellings import PairQuestion, answers, is_linear
 from rlexp.stats.pairs.test_inversion import DifferenceTest, IntervalQuestion, intervals_of
