@@ -100,6 +100,22 @@ def test_a_benchmark_without_its_guide_names_the_command_that_trains_it(
     assert 1 == len(list(request.specs()))
 
 
+def test_a_guide_that_is_switched_off_is_not_named_in_errors_about_another(tmp_path: Path) -> None:
+    """The error about a guide that no benchmark trains stays as it is beside an absent guide that is not used."""
+    words = [
+        "+benchmark=snapshots",
+        "component=[snapshots,jump_start]",
+        *WITHOUT_GUIDE["snapshots"],
+    ]
+    other = "environment.components.jump_start.guide=runs/other"
+
+    with pytest.raises(ConfigError) as refusal:
+        read_request([*words, other], Workspace(tmp_path, Layout(tmp_path / "runs")))
+
+    assert str(refusal.value).startswith("environment.components.jump_start.guide='runs/other' is")
+    assert "to train it" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("name", MATRICES)
 def test_tasks_have_the_anchors_of_normalised_scores(name: str) -> None:
     """Tasks have a random score and, if there is one, a solved threshold."""

@@ -181,22 +181,25 @@ def read_configurations(
         try:
             configuration = configuration_of(composed, settings, parts)
         except ConfigError as error:
-            command = _training_of_guide(parts.environment, workspace.folder)
-            if command is None:
-                raise
-            what = str(error).partition(":")[0]
-            raise error.rephrased(f"{what}: to train it, type {command}") from error
+            raise _with_training_of_guide(error, parts.environment, workspace.folder) from error
         planned.append(PlannedConfiguration(composed, settings, parts, configuration))
     return planned
 
 
-def _training_of_guide(environment: Environment, folder: Path) -> str | None:
-    """The command of a benchmark that trains a guide whose folder is absent, or None."""
-    for component in getattr(environment, "components", {}).values():
+def _with_training_of_guide(
+    error: ConfigError, environment: Environment, folder: Path
+) -> ConfigError:
+    """The error with the command that trains the guide it is about; any other error as it is."""
+    for name, component in getattr(environment, "components", {}).items():
         guide = getattr(component, "guide", None)
-        if guide and not Path(guide).exists():
-            return command_that_trains(Path(guide).name, folder)
-    return None
+        # A guide that is switched off may be absent too, and is not what the error is about.
+        about = str(error).startswith(f"environment.components.{name}.guide=")
+        if not guide or not about or Path(guide).exists():
+            continue
+        if command := command_that_trains(Path(guide).name, folder):
+            what = str(error).partition(":")[0]
+            return error.rephrased(f"{what}: to train it, type {command}")
+    return error
 
 
 def _validated(
